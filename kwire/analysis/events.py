@@ -349,8 +349,9 @@ def error_name(code: int | None) -> str | None:
 
 @lru_cache(256)
 def host_of(endpoint: str) -> str:
-    """Return the host of an endpoint of the form ``host:port``."""
-    return endpoint.rpartition(":")[0]
+    """Return the host of an endpoint of the form ``host:port``, or of a frame log of mockbroker, which has no port."""
+    host, colon, _ = endpoint.rpartition(":")
+    return host if colon else endpoint
 
 
 def partition_name(topic: str, partition: int) -> str:

@@ -48,10 +48,10 @@ class Ctl:
         """Return a connection of a Kafka client."""
         return RawConnection(self.servers, client_id=client_id)
 
-    def join(self, connection: RawConnection, group: str, session_s: int = 10) -> str:
+    def join(self, connection: RawConnection, group: str, session_s: int = 10, assignor: str = "range") -> str:
         """Make a connection the only member of a stable group; return its member id. ``session_s``: its session timeout."""
         self.run("groups", "move-coordinator", group, "0")
-        protocols = [JoinGroupRequest.Protocol(name="range")]
+        protocols = [JoinGroupRequest.Protocol(name=assignor)]
         request = JoinGroupRequest(
             group_id=group,
             session_timeout_ms=session_s * 1000,

@@ -15,7 +15,7 @@ from pathlib import Path
 from kwire.analysis.columns import Tables
 from kwire.analysis.report import findings_section, group_section, traffic_sections
 from kwire.analysis.report.by_group import Name, apart, names
-from kwire.analysis.report.parts import Cell, Line, link, number, table
+from kwire.analysis.report.parts import Cell, Line, link, number, table, visible
 from kwire.analysis.report.style import STYLE
 from kwire.analysis.transactions import COMMITTED, REFUSED
 from kwire.counted import counted
@@ -60,11 +60,11 @@ def page(tables: Tables, title: str) -> str:
         tables: rows by table name; the tables in NEEDED are required.
         title: title of the page.
     """
-    body = "\n".join(part for part in _body(tables, title) if part)
+    body = visible("\n".join(part for part in _body(tables, title) if part))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>{escape(title)}</title>'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>{escape(visible(title))}</title>'
         f"<style>{STYLE}</style></head>\n<body>\n{body}\n<script>{SCRIPT}</script></body></html>\n"
     )
 
@@ -94,8 +94,9 @@ def _body(tables: Tables, title: str) -> Iterator[str]:
     yield from _overview(groups, ranked, numbers, titles)
     for group in shown:
         own = groups[group]
+        called = {member: visible(name) for member, name in names(own["members"]).items()}  # also in the data of lanes
         yield from group_section.section(
-            own, titles[group], numbers[group], names(own["members"]), is_open=numbers[group] < OPEN_GROUPS
+            own, titles[group], numbers[group], called, is_open=numbers[group] < OPEN_GROUPS
         )
     yield '<section id="errors"><h2>Errors</h2>'
     yield traffic_sections.errors(tables["errors"], traffic_sections.families(tables["clients"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -9,6 +10,9 @@ from kwire.analysis.report.by_group import moment
 
 NUMERIC = ' class="n"'  # of the heading of a column with numbers
 MOST_ROWS = 500  # rows of one table; the page reports what is left out
+
+# Control characters except line ends, and characters without width or that change the direction of text.
+HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 
 Cell = str | int | float | None
 
@@ -53,6 +57,11 @@ def table(
         f'<table class="{kind}"{label}>{caption}<thead><tr>{titles}</tr></thead>'
         f"<tbody>\n{body}\n</tbody></table></div>{more}"
     )
+
+
+def visible(text: str) -> str:
+    r"""Return text in which all characters are visible: hidden ones are escapes such as ``\u202e``."""
+    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def cell(value: Cell) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from kwire.analysis.readiness import BLOCKED, NOTE, READY, Statement, labels
-from kwire.analysis.report.parts import Line, table
+from kwire.analysis.report.parts import Line, table, visible
 from kwire.analysis.report.style import STYLE
 from kwire.counted import counted
 
@@ -44,8 +44,8 @@ def page(rows: Sequence[Statement], target: str, title: str) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>{escape(heading)}</title>'
-        f"<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>{escape(visible(heading))}</title>'
+        f"<style>{STYLE}</style></head>\n<body>\n{visible(body)}\n</body></html>\n"
     )
 
 

@@ -94,5 +94,8 @@ svg .cursor { fill: none; stroke: var(--text); stroke-width: 1.5 }
   .findings td:nth-child(2) { min-width: 18rem; max-width: 48rem } }
 @media (max-width: 40rem) { body { padding: 0 .6rem } td { max-width: 13rem } nav { position: static }
   html { scroll-padding-top: 0 } }
+@media (forced-colors: active) {
+  button[aria-pressed="true"] { forced-color-adjust: none; background: Highlight; color: HighlightText }
+  tr:target, tr.chosen { outline: 2px solid Highlight; outline-offset: -2px } }
 @media print { nav, .hint, .lanes .bar { display: none } .scroll { overflow: visible; mask: none } }
 """

@@ -3,7 +3,9 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { formatted, type View } from "./data/hash.ts";
-import { can, state } from "./data/live.ts";
+import { can, leftOut, state } from "./data/live.ts";
+import { visible } from "./data/names.ts";
+import { counted } from "./data/numbers.ts";
 import { place } from "./data/place.ts";
 import { Guard } from "./parts/Guard.tsx";
 import { Header } from "./parts/Header.tsx";
@@ -30,7 +32,7 @@ export function App() {
   const { view, name } = place.value;
   const { title, render } = SHOWN[view];
   useEffect(() => {
-    document.title = `${name || title} – mockbroker`;
+    document.title = `${visible(name) || title} – mockbroker`;
   }, [title, name]);
   return (
     <>
@@ -54,7 +56,7 @@ export function App() {
 function Count({ of }: { of: View }) {
   if (of === "requests" || of === "events") return null;
   const found = of === "brokers" ? state.value?.cluster.brokers : state.value?.[of];
-  const count = Object.keys(found ?? {}).length;
+  const count = Object.keys(found ?? {}).length + leftOut(of);
   return count ? <small> {count}</small> : null;
 }
 
@@ -62,5 +64,5 @@ function Count({ of }: { of: View }) {
 function LeftOut() {
   const left = Object.entries(state.value?.left_out ?? {}).filter(([, count]) => count > 0);
   if (!left.length) return null;
-  return <p class="sentence">Not shown: {left.map(([what, count]) => `${count} ${what}`).join(", ")}. The control API has all of them.</p>;
+  return <p class="sentence">Not shown: {left.map(([what, count]) => counted(count, what.replace(/s$/, ""))).join(", ")}. The control API has all of them.</p>;
 }

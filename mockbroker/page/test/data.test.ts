@@ -51,6 +51,14 @@ test("a group that was deleted has no curve", () => {
   assert.equal(lags.of("g"), undefined);
 });
 
+test("partitions of deleted groups do not count for the limit of curves", () => {
+  const lags = new Lags();
+  for (let at = 0; at < 3_000; at += 1) {
+    lags.sample({ groups: { [`g${at}`]: { offsets: { t: { 0: { offset: 1, lag: at } } } } } } as unknown as State, 1_000 * at);
+    assert.deepEqual(lags.of(`g${at}`)?.partitions.get("t-0"), [at]);
+  }
+});
+
 test("the latest items are kept, and replaced by id", () => {
   const recent = new Recent<{ id: number; answered?: boolean }>(10);
   for (let id = 1; id <= 100; id += 1) recent.put({ id });

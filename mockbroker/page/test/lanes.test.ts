@@ -163,3 +163,13 @@ test("events of transactions, faults and commits are not lanes", () => {
   record(lanes, { ...event(0, "join", "a1"), group: "" });
   assert.equal(lanes.size, 0);
 });
+
+test("lanes of groups without members are removed beyond a limit, the oldest first", () => {
+  const lanes: Lanes = new Map();
+  for (let at = 0; at < 3_000; at += 1) {
+    record(lanes, event(at, "join", "a1", { group: `g${at}` }));
+    if (at) record(lanes, event(at, "leave", "a1", { group: `g${at}` }));
+  }
+  assert.equal(lanes.size, 1_000);
+  assert.deepEqual([...lanes.keys()].slice(0, 2), ["g0", "g2001"]);
+});

@@ -4,7 +4,7 @@ import { hit, picture, summary } from "../src/lanes/layout.ts";
 import { type GroupLanes, type Lanes, memberName, named, record, shortened } from "../src/lanes/lanes.ts";
 import { escaped, svg } from "../src/lanes/svg.ts";
 import { clockText, duration, ticks } from "../src/lanes/time.ts";
-import { fits } from "../src/lanes/fit.ts";
+import { fits, placed } from "../src/lanes/fit.ts";
 
 const HOSTILE = `</title><script>alert(1)</script>"'\u202e`;
 
@@ -66,6 +66,8 @@ const NAMES: [string, string, string][] = [
   ["app-1-9402153f-7674-4869-88f2-61c501234567", "app-1", "app-1-9402…"],
   ["9402153f-7674-4869-88f2-61c501234567", "app", "app 9402…"],
   ["VQ8p3bqTQ5C2uXl0oAbCdE", "app", "app VQ8p…"],
+  ["5wvdU5NCTyWXS/7rRSkPbQ", "app", "app 5wvd…"],
+  ["dUaJdBCwSam+0A1oHAl1mg", "app", "app dUaJ…"],
   ["chosen", "app", "app chosen"],
   ["", "app", "app"],
   ["VQ8p3bqTQ5C2uXl0oAbCdE", "app-9402153f-7674-4869-88f2-61c501234567-StreamThread-1-consumer", "app-9402… thread 1 VQ8p…"],
@@ -77,6 +79,8 @@ test("members have names in the reasons of the journal", () => {
   const lanes: Lanes = new Map();
   record(lanes, { id: 1, time_ms: 0, kind: "join", group: "g", member_id: "VQ8p3bqTQ5C2uXl0oAbCdE", client: "app" });
   assert.equal(named("VQ8p3bqTQ5C2uXl0oAbCdE joined, VQ8p3bqTQ5C2uXl0oAbCdF left", lanes.get("g")), "app joined, VQ8p3bqTQ5C2uXl0oAbCdF left");
+  record(lanes, { id: 2, time_ms: 0, kind: "join", group: "g", member_id: "5wvdU5NCTyWXS/7rRSk+bQ", client: "librdkafka" });
+  assert.equal(named("5wvdU5NCTyWXS/7rRSk+bQ joined", lanes.get("g")), "librdkafka joined");
 });
 
 test("a lane has the start of its member id only if others have its client id", () => {
@@ -109,8 +113,16 @@ test("the first text that fits is taken, and the last one is cut", () => {
   assert.equal(fits(["a long text"], 10), "");
 });
 
+test("of labels at one height the first is placed, and those below the bottom are left out", () => {
+  const names = (...wanted: [string, number][]) => placed(wanted.map(([text, y]) => ({ text, y })), 13, 60, 13).map(({ text, y }) => `${text} ${y}`);
+  assert.deepEqual(names(["all", 58], ["a", 58], ["b", 58]), ["all 58"]);
+  assert.deepEqual(names(["all", 20], ["a", 25], ["b", 58], ["c", 40]), ["all 20", "a 33", "c 46", "b 59"]);
+  assert.deepEqual(names(["all", 2]), ["all 13"]);
+});
+
 test("times and durations as text", () => {
   assert.deepEqual([0, 61_000, 86_400_000 + 250, -1_000].map(clockText), ["00:00:00", "00:01:01", "00:00:00.250", "23:59:59"]);
   assert.deepEqual([0, 999, 1_250, 59_000, 60_000, 3_600_000].map(duration), ["0 ms", "999 ms", "1.3 s", "59 s", "1 min 0 s", "1 h 0 min"]);
+  assert.deepEqual([999.6, 9_970, 59_960, 119_600, 3_599_700, 7_199_900].map(duration), ["1.0 s", "10 s", "1 min 0 s", "2 min 0 s", "1 h 0 min", "2 h 0 min"]);
   assert.deepEqual(ticks(0, 60_000, 6), [0, 10_000, 20_000, 30_000, 40_000, 50_000, 60_000]);
 });

@@ -5,7 +5,7 @@ from typing import get_type_hints
 from tools.captures import capture
 from tools.handmade_calls import two_members
 
-from kwire.analysis.events import EVENTS, FEW, GroupEvent, in_order, merged
+from kwire.analysis.events import EVENTS, FEW, GroupEvent, host_of, in_order, merged
 from kwire.analysis.extract import events_of
 from kwire.analysis.tables import GROUP_EVENTS
 
@@ -59,3 +59,8 @@ def test_event_of_a_later_life_may_be_earlier() -> None:
         ([6], 1),
         ([7], 3),
     ]
+
+
+def test_host_of_an_endpoint_with_and_without_a_port() -> None:
+    hosts = {"10.0.0.1:5": "10.0.0.1", "[::1]:5": "[::1]", "10.0.0.1": "10.0.0.1", "": ""}
+    assert {each: host_of(each) for each in hosts} == hosts

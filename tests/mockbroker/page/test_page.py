@@ -157,6 +157,14 @@ def test_lanes_of_incremental_rebalances_equal_the_journal(browser: Any, broker:
         check_bars(page, lambda: owner_intervals(journal(broker, group), eager=False))
 
 
+def test_owners_have_the_names_of_their_lanes(browser: Any, broker: Ctl) -> None:
+    with PlainClient(broker.servers, client_id="owner") as client:
+        client.join("owned")
+        client.lead("owned", "orders", [0])
+        with live_page(browser, broker, "#/groups/owned") as page:
+            page.wait_text(re.compile("^owner$"), "[aria-label=Partitions] td >> nth=0")
+
+
 def test_a_link_shows_the_same_again(browser: Any, broker: Ctl) -> None:
     with RawConnection(broker.servers, client_id="linked") as connection:
         broker.join(connection, "linked", session_s=MINUTES)
@@ -197,6 +205,24 @@ def test_a_link_shows_the_same_again(browser: Any, broker: Ctl) -> None:
             page.tab.get_by_role("button", name="Continue").wait_for()
             assert page.tab.get_by_label("Save request").nth(1).is_checked()
             assert page.tab.locator("tbody input:checked").count() == 1
+
+
+SPANS = {  # of links, and what the page shows
+    "span=-5": "1 min",
+    "span=1e300": "24 h",
+    "from=0&to=1e300": "1 min",
+    "from=10000000000000000000&to=10000000000000002048": "1 min",  # adjacent numbers
+    "from=1000&to=31000": "30 s",
+}
+
+
+def test_a_link_with_an_impossible_span_is_shown(browser: Any, broker: Ctl) -> None:
+    with RawConnection(broker.servers, client_id="spanning") as connection:
+        broker.join(connection, "spanning", session_s=MINUTES)
+        for span, text in SPANS.items():
+            with live_page(browser, broker, f"#/groups/spanning?{span}") as page:
+                page.tab.wait_for_function("document.querySelector('.timeline canvas')?.height > 50")
+                assert page.field("Show").evaluate("list => list.selectedOptions[0].text.trim()") == text
 
 
 def test_a_list_without_requests_can_be_paused(browser: Any, broker: Ctl) -> None:
@@ -320,6 +346,26 @@ def test_the_list_of_topics_is_filtered(browser: Any, tmp_path: Path) -> None:
         assert page.address().endswith("#/topics/t219?filter=t219")
 
 
+def test_records_that_cannot_be_read_have_a_reason(browser: Any, broker: Ctl) -> None:
+    with live_page(browser, broker, "#/topics/orders?partition=99") as page:
+        page.wait_text("topic orders has no partition 99; its partitions are 0 to 2", ".empty")
+        page.tab.locator(".toolbar select").select_option("0")
+        page.tab.get_by_text("has no partition").wait_for(state="detached")
+
+
+def test_a_group_beyond_the_limit_may_exist(browser: Any, tmp_path: Path) -> None:
+    with running(tmp_path) as broker:
+        with PlainClient(broker.servers, client_id="many-groups") as client:
+            for number in range(501):
+                client.commit(f"g{number:03}", "orders", 0, 1)
+        with live_page(browser, broker, "#/groups/g500") as page:
+            page.wait_text("The group g500 does not exist, or is among 1 group that the page does not show.")
+            page.wait_text("Groups 501", "nav.tabs")
+            page.wait_text("Not shown: 1 group. The control API has all of them.")
+            page.tab.goto(f"{broker.url}/#/topics/none")
+            page.wait_text("The topic none does not exist.")
+
+
 # --- share groups, and the page of a proxy ---
 
 
@@ -400,6 +446,19 @@ def test_a_request_is_shown_field_by_field(browser: Any, broker: Ctl, tmp_path: 
         assert "told" in decoded.output
 
 
+@pytest.mark.parametrize("key", ["Enter", "Escape"])
+def test_closed_details_return_the_focus_to_the_list(browser: Any, broker: Ctl, key: str) -> None:
+    with RawConnection(broker.servers, client_id=f"closing-{key}") as client:
+        client.ask(HeartbeatRequest(group_id="closed", generation_id=3, member_id="m"), 4)
+        with live_page(browser, broker, f"#/requests?client=closing-{key}") as page:
+            page.click(re.compile("^Heartbeat"))
+            page.wait_text("UNKNOWN_MEMBER_ID", ".details")
+            page.tab.get_by_role("button", name="Close", exact=True).focus()
+            page.tab.keyboard.press(key)
+            page.tab.locator(".details").wait_for(state="detached")
+            assert page.tab.evaluate("document.activeElement.innerText").startswith("Heartbeat")
+
+
 # --- the connection to the broker ---
 
 
@@ -439,6 +498,27 @@ def test_a_token_is_asked_for(browser: Any, tmp_path: Path, monkeypatch: pytest.
         page.live()
         assert page.close() == []
         context.close()
+
+
+def test_a_token_is_asked_for_after_the_broker_restarts(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOCKBROKER_HTTP_TOKEN", "a-secret-of-the-test")
+    ports = ("--port", str(free_port()), "--http", str(free_port()))
+    context = browser.new_context()
+    for name in ("first", "second"):
+        tmp_path.joinpath(name).mkdir()
+        with running(tmp_path / name, *ports) as broker:
+            if name == "first":
+                page = LivePage(context, broker.url)
+                page.tab.goto(f"{broker.url}/#/topics/orders")
+            page.field("Token").fill("a-secret-of-the-test")  # the sessions of the first broker have ended with it
+            page.click("Log in")
+            page.live()
+            assert page.address().endswith("/#/topics/orders")
+        page.wait_text("connection lost", ".connection")
+    assert page.close() == []
+    context.close()
 
 
 def rebalances(broker: Ctl, group: str, minutes: int) -> None:
@@ -517,6 +597,40 @@ def test_axe_finds_nothing(browser: Any, groups: Ctl, axe: str, scheme: str, vie
         assert page.tab.evaluate(AXE) == []
 
 
+# Returns the parts whose chosen one looks like the others, and whether the canvas has the fill of the first member.
+FORCED = """() => {
+  const style = (selector, property) => getComputedStyle(document.querySelector(selector))[property];
+  const same = [[".tabs a", "borderBottomColor"], [".list a", "borderInlineStart"]]
+    .filter(([part, how]) => style(`${part}[aria-current]`, how) === style(`${part}:not([aria-current])`, how));
+  if (style("[aria-pressed=true]", "backgroundColor") === style("[aria-pressed=false]", "backgroundColor")) same.push("button");
+  const canvas = document.querySelector(".timeline canvas");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const colours = new Set();
+  for (let at = 0; at < data.length; at += 4) colours.add(data.slice(at, at + 4).join());
+  return [same, colours.has("194,215,244,255")];
+}"""
+
+
+def test_forced_colours_show_members_and_what_is_chosen(browser: Any, groups: Ctl) -> None:
+    with PlainClient(groups.servers, client_id="forced") as client:
+        client.join("forced")
+        client.lead("forced", "orders", [0])
+        with live_page(browser, groups, "#/groups/forced", forced_colors="active") as page:
+            page.wait_lanes("forced")
+            assert page.tab.evaluate(FORCED) == [[], True]
+
+
+def test_print_has_all_rows_and_no_controls(browser: Any, groups: Ctl) -> None:
+    with live_page(browser, groups, "#/groups/fifty") as page:
+        page.wait_lanes("fifty")
+        page.tab.emulate_media(media="print")
+        page.tab.set_viewport_size({"width": 700, "height": 900})  # about the width of a sheet of paper
+        boxes = "all => all.filter(each => each.scrollHeight > each.clientHeight + 1).length"
+        assert page.tab.locator(".scroll").evaluate_all(boxes) == 0
+        assert page.tab.locator("main button:visible, nav:visible").count() == 0
+        assert page.text("h2").startswith("fifty")
+
+
 def test_hostile_names_stay_text(browser: Any, broker: Ctl) -> None:
     with RawConnection(broker.servers, client_id=HOSTILE) as connection:
         broker.join(connection, HOSTILE, session_s=MINUTES)
@@ -532,6 +646,36 @@ def test_hostile_names_stay_text(browser: Any, broker: Ctl) -> None:
             page.wait_text("⟨202e⟩", ".lane-label")
             names = [each["data-lane"] for each in exported(page)]
             assert any(name.startswith("<script>") for name in names)
+
+
+def test_hostile_names_in_sentences_stay_visible(browser: Any, broker: Ctl) -> None:
+    with RawConnection(broker.servers, client_id=HOSTILE) as connection:
+        group = f"{HOSTILE} in sentences"
+        broker.join(connection, group, session_s=MINUTES, assignor=HOSTILE)
+        rule = {"name": "hostile", "match": {"api": "Heartbeat", "group": group}, "action": {"delay_ms": 1}}
+        post(broker, "/v1/faults", rule)
+        with live_page(browser, broker, f"#/groups/{quote(group)}") as page:
+            page.wait_text("assignor <script>", ".facts")
+            shown = (
+                page.text("main") + page.tab.title() + page.tab.locator(".timeline canvas").get_attribute("aria-label")
+            )
+            page.show("faults")
+            page.wait_text("group <script>", "tbody tr")
+            shown += page.text("main")
+            page.click("Remove hostile")
+            page.show("brokers")
+            page.tab.locator("tr", has_text="<script>").get_by_role("button", name=re.compile("Close")).click()
+            page.wait_text("The connection of <script>", ".notices")
+            shown += page.text("main")
+    assert "\u202e" not in shown
+    assert shown.count("⟨202e⟩") > 6
+
+
+def test_notices_exist_for_screen_readers_before_their_text(browser: Any, broker: Ctl) -> None:
+    with live_page(browser, broker) as page:
+        notices = page.tab.locator(".notices")
+        assert notices.aria_snapshot().splitlines() == ["- status", "- alert"]
+        assert [notices.locator("p").nth(at).bounding_box()["height"] for at in range(2)] == [0, 0]
 
 
 def test_everything_works_with_the_keyboard(browser: Any, groups: Ctl) -> None:

@@ -37,7 +37,11 @@ export class Lags {
       if (known?.source === group.offsets || (!known && !Object.keys(group.offsets).length)) continue;
       this.#add(id, known, group.offsets, time);
     }
-    for (const id of this.#groups.keys()) if (!(id in state.groups)) this.#groups.delete(id);
+    for (const [id, { partitions }] of this.#groups) {
+      if (id in state.groups) continue;
+      this.#groups.delete(id);
+      this.#curves -= partitions.size;
+    }
   }
 
   /** Add what the server has recorded at times of which this page has no point, such as before it was opened. */

@@ -2,6 +2,7 @@
 
 import { batch, effect, signal } from "@preact/signals";
 import { adopt, type Lanes, record } from "../lanes/lanes.ts";
+import { Problem, read } from "./api.ts";
 import { Lags } from "./lags.ts";
 import { merged } from "./patch.ts";
 import { Recent } from "./recent.ts";
@@ -21,6 +22,11 @@ export const state = signal<State | null>(null);
 /** Return whether the server has a capability: what it cannot do is not on the page. */
 export function can(capability: string): boolean {
   return state.value?.cluster.capabilities.includes(capability) ?? false;
+}
+
+/** Return how many objects of a kind the server does not send, because there are too many. */
+export function leftOut(what: string): number {
+  return state.value?.left_out?.[what] ?? 0;
 }
 
 /** Counts the changes of `events` and `lanes`, which are changed in place. */
@@ -59,7 +65,11 @@ export function epoch(): number {
 export function start(): void {
   effect(() => {
     if (!watched.value) return undefined;
-    const endState = follow("/v1/state/stream", { state: begin, patch: (data) => later(() => patches.push(data)) }, lose);
+    const onLoss = () => {
+      lose();
+      read("/v1/cluster").catch(askForToken);
+    };
+    const endState = follow("/v1/state/stream", { state: begin, patch: (data) => later(() => patches.push(data)) }, onLoss);
     return () => {
       endState();
       lose();
@@ -70,6 +80,11 @@ export function start(): void {
 function lose(): void {
   endJournal();
   connection.value = "lost";
+}
+
+/** Load the page again if its session has ended, such as when the broker was restarted: the server then asks for the token. */
+function askForToken(error: unknown): void {
+  if (error instanceof Problem && error.status === 401) location.reload();
 }
 
 /** Begin with a new state, after each connection. The broker may be another one than before, on the same port. */

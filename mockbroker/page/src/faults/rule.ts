@@ -1,5 +1,7 @@
 /** A fault rule as the form has it, and as the control API reads it. */
 
+import { visible } from "../data/names.ts";
+
 export interface Field {
   name: string;
   label: string;
@@ -142,5 +144,5 @@ export function inWords(rule: { match?: Record<string, unknown>; action?: Record
   const where = Object.entries(others).map(([key, value]) => `${key} ${String(value)}`);
   const what = Object.entries(rule.action ?? {}).map(([key, value]) => (value === true ? key.replace("_", " ") : `${key.replace("_", " ")} ${typeof value === "object" ? JSON.stringify(value) : String(value)}`));
   const often = Object.entries(rule.occurrence ?? {}).map(([key, value]) => `${key} ${String(value)}`);
-  return `${[subject, ...where].join(", ")} → ${what.join(", ")}${often.length ? ` (${often.join(", ")})` : ""}`;
+  return visible(`${[subject, ...where].join(", ")} → ${what.join(", ")}${often.length ? ` (${often.join(", ")})` : ""}`);
 }

@@ -11,6 +11,7 @@ import { type Palette, palette } from "./paint.ts";
 import { currentWindow } from "./span.ts";
 import { clockText } from "./time.ts";
 import { drawn, gutterOf } from "./Timeline.tsx";
+import { placed } from "./fit.ts";
 import { COLOURS } from "./layout.ts";
 
 const HEIGHT = 150;
@@ -24,7 +25,7 @@ export function LagChart({ group }: { group: string }) {
   useEffect(() => {
     if (connection.value === "live") void read<LagHistory>(`/v1/groups/${encoded(group)}/lag`).then((past) => lags.merge(group, past), ignore);
   }, [group, connection.value]);
-  return <div class="lag" ref={box} role="img" aria-label={`Lag of group ${group}; the table of partitions below has the numbers`} />;
+  return <div class="lag" ref={box} role="img" aria-label={`Lag of group ${visible(group)}; the table of partitions below has the numbers`} />;
 }
 
 function ignore(): void {
@@ -152,29 +153,22 @@ function nameLines(plot: uPlot, colours: string[], paper: string): void {
   const ends = plot.series.slice(1).flatMap((series, at) => {
     const value = valueAt(times, [...(plot.data[at + 1] ?? [])], plot.scales["x"]?.max ?? 0);
     if (value === null) return [];
-    return [{ text: `${String(series.label)}: ${value}`, y: plot.valToPos(value, "y", true), colour: colours[at] ?? "" }];
+    return [{ text: `${String(series.label)}: ${value}`, y: plot.valToPos(value, "y", true) - 2 * ratio, colour: colours[at] ?? "" }];
   });
-  ends.sort((some, other) => some.y - other.y);
+  const own = [...ends.slice(-1), ...ends.slice(0, -1)]; // the sum of all partitions first: it has a label in any case
+  const shown = placed(own, bbox.top + 13 * ratio, bbox.top + bbox.height, 13 * ratio);
   ctx.font = `${11 * ratio}px system-ui, sans-serif`;
   ctx.textAlign = "right";
   ctx.textBaseline = "bottom";
   const right = bbox.left + bbox.width - 30 * ratio;
-  const placed: { text: string; y: number; colour: string }[] = [];
-  let floor = bbox.top + 13 * ratio;
-  for (const each of ends) {
-    const y = Math.max(each.y - 2 * ratio, floor);
-    if (y > bbox.top + bbox.height) break;
-    placed.push({ ...each, y });
-    floor = y + 13 * ratio;
-  }
   ctx.fillStyle = paper;
   ctx.globalAlpha = 0.85;
-  for (const { text, y } of placed) {
+  for (const { text, y } of shown) {
     const width = ctx.measureText(text).width + 6 * ratio;
     ctx.fillRect(right - width + 3 * ratio, y - 13 * ratio, width, 13 * ratio);
   }
   ctx.globalAlpha = 1;
-  for (const { text, y, colour } of placed) {
+  for (const { text, y, colour } of shown) {
     ctx.fillStyle = colour;
     ctx.fillText(text, right, y);
   }

@@ -3,6 +3,7 @@
 import { effect, signal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { connection, journalChanges, lanes, now, state } from "../data/live.ts";
+import { visible } from "../data/names.ts";
 import { place } from "../data/place.ts";
 import { type By, COLOURS, hit, type Label, PATTERNS, type Picture, picture } from "./layout.ts";
 import type { GroupLanes } from "./lanes.ts";
@@ -43,7 +44,7 @@ export function Timeline({ group, by }: { group: string; by: By }) {
 
   return (
     <div class="timeline" ref={box}>
-      <canvas ref={canvas} role="img" aria-label={`Timeline of group ${group} by ${by}; the table of events below has the same in words`} />
+      <canvas ref={canvas} role="img" aria-label={`Timeline of group ${visible(group)} by ${by}; the table of events below has the same in words`} />
       <div class="labels" aria-hidden="true">
         {labels.value.map((each) => (
           <LaneLabel key={each.y} label={each} />
@@ -104,6 +105,7 @@ function draw(canvas: HTMLCanvasElement, around: HTMLElement, group: string, by:
     const next = picture(lanes.get(group) ?? NOTHING, by, currentWindow(), width, gutterOf(width));
     pause = calm ? CALM : next.rows.length > MANY ? LARGE : FASTEST;
     canvas.style.height = `${next.height}px`;
+    around.style.setProperty("--gutter", `${(100 * next.gutter) / Math.max(width, 1)}%`);
     paint(canvas, next, colours, Math.min(devicePixelRatio, 2));
     shownPicture.value = next;
     onRows(next.rows);

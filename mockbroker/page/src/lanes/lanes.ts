@@ -90,19 +90,19 @@ export interface GroupLanes {
 
 export type Lanes = Map<string, GroupLanes>;
 
+const MAX_GROUPS = 1_000; // with groups that were deleted; beyond it, those without members are removed
 const MAX_SPANS = 4_000; // of the members of a group; the oldest are removed
 const MAX_OWNERS = 20_000; // of the partitions of a group
 const MAX_MARKS = 300; // of a member
 const MAX_REBALANCES = 1_000;
-const RANDOM = /^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22})$/; // member ids of clients (KIP-1082)
+const RANDOM = /^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w+/-]{22})$/; // member ids of clients (KIP-1082): Java has - and _, librdkafka + and /
 const SHARE_ASSIGNOR = "simple";
 const FENCED = /, (.+) is fenced$/s;
 
 /** Add an event to the lanes of its group. */
 export function record(lanes: Lanes, event: JournalEvent): void {
   if (!event.group || !Object.hasOwn(STEPS, event.kind)) return;
-  let group = lanes.get(event.group);
-  if (!group) lanes.set(event.group, (group = newGroup(event.group)));
+  const group = lanes.get(event.group) ?? addGroup(lanes, event.group);
   STEPS[event.kind]?.(group, event, event.member_id ? group.members.get(event.member_id) : undefined);
   trim(group);
 }
@@ -113,8 +113,7 @@ export function record(lanes: Lanes, event: JournalEvent): void {
  * `since`: the time of the first event that is kept; the members have been there at least since then.
  */
 export function adopt(lanes: Lanes, group: Group, since: number): void {
-  let own = lanes.get(group.id);
-  if (!own) lanes.set(group.id, (own = newGroup(group.id)));
+  const own = lanes.get(group.id) ?? addGroup(lanes, group.id);
   own.generation = Math.max(own.generation, group.generation);
   own.stable ||= group.state === "Stable";
   own.shared = group.type === "share";
@@ -162,11 +161,19 @@ export function shortened(text: string): string {
 
 /** Return a text of the journal with the names of members instead of their ids. */
 export function named(text: string, group: GroupLanes | undefined): string {
-  const names = text.replace(/[\w-]{22,}/g, (id) => {
+  const names = text.replace(/[\w+/-]{22,}/g, (id) => {
     const member = group?.members.get(id);
     return member ? nameIn(group, id, member.client) : id;
   });
   return shortened(names);
+}
+
+function addGroup(lanes: Lanes, id: string): GroupLanes {
+  const group = newGroup(id);
+  const idle = lanes.size < MAX_GROUPS ? undefined : [...lanes.values()].find((each) => [...each.members.values()].every((member) => member.gone));
+  if (idle) lanes.delete(idle.id);
+  lanes.set(id, group);
+  return group;
 }
 
 function newGroup(id: string): GroupLanes {

@@ -20,6 +20,7 @@ export interface Palette {
 /** Read the colours that apply now, in light or dark, where an element is. */
 export function palette(element: Element): Palette {
   const probe = document.createElement("span"); // its colour is computed; a custom property is only text
+  probe.style.setProperty("forced-color-adjust", "none"); // otherwise all colours are one where the system's are forced
   element.after(probe);
   const style = getComputedStyle(probe);
   const colour = (name: string) => {

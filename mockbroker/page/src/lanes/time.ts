@@ -22,9 +22,11 @@ export function clockText(ms: number): string {
 
 /** Return a duration as text, such as `250 ms`, `1.2 s` or `3 min 5 s`. */
 export function duration(ms: number): string {
-  if (ms < 1_000) return `${Math.max(Math.round(ms), 0)} ms`;
-  if (ms < 59_950) return `${(ms / 1_000).toFixed(ms < 10_000 ? 1 : 0)} s`;
-  const minutes = Math.floor(ms / 60_000);
-  if (minutes < 60) return `${minutes} min ${Math.round((ms % 60_000) / 1_000)} s`;
+  if (ms < 999.5) return `${Math.max(Math.round(ms), 0)} ms`;
+  if (ms < 9_950) return `${(ms / 1_000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1_000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  const minutes = Math.round(seconds / 60);
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }

@@ -2,7 +2,9 @@
 
 import type { ComponentChildren } from "preact";
 import { formatted, type Place } from "../data/hash.ts";
+import { leftOut } from "../data/live.ts";
 import { visible } from "../data/names.ts";
+import { counted } from "../data/numbers.ts";
 import { notify } from "./notices.tsx";
 
 /** A name that a client chose: always text, and all of it visible. */
@@ -57,6 +59,16 @@ export function Table({ label, columns, children, tall }: { label: string; colum
 
 export function Empty({ children }: { children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
+}
+
+/** What is shown in place of a group or topic that the page does not have. */
+export function Missing({ what, name }: { what: "group" | "topic"; name: string }) {
+  const others = leftOut(`${what}s`);
+  return (
+    <Empty>
+      The {what} <Name of={name} /> {others ? `does not exist, or is among ${counted(others, what)} that the page does not show.` : "does not exist."}
+    </Empty>
+  );
 }
 
 export function Badge({ kind, children }: { kind: string; children: ComponentChildren }) {

@@ -2,6 +2,7 @@
 
 import { ask } from "../data/api.ts";
 import { can, now, epoch, state } from "../data/live.ts";
+import { visible } from "../data/names.ts";
 import type { Broker, Connection } from "../data/types.ts";
 import { duration } from "../lanes/time.ts";
 import { memo } from "../parts/memo.tsx";
@@ -87,7 +88,7 @@ const BrokerRow = memo(({ broker, connections, leads }: { broker: Broker; connec
 });
 
 const ConnectionRow = memo(({ connection, age }: { connection: Connection; age: string }) => {
-  const close = (reset: boolean) => () => act(ask("DELETE", `/v1/connections/${connection.id}?reset=${reset}`), `The connection of ${connection.client_id} is closed`);
+  const close = (reset: boolean) => () => act(ask("DELETE", `/v1/connections/${connection.id}?reset=${reset}`), `The connection of ${visible(connection.client_id)} is closed`);
   return (
     <tr>
       <th scope="row">

@@ -79,7 +79,7 @@ function Heading({ group }: { group: Group }) {
       </h2>
       <p class="facts">
         {group.type} protocol · {group.epoch === undefined ? "generation" : "epoch"} {group.epoch ?? group.generation}
-        {group.protocol ? ` · assignor ${group.protocol}` : ""}
+        {group.protocol ? ` · assignor ${visible(group.protocol)}` : ""}
         {group.coordinator >= 0 ? ` · coordinator is broker ${group.coordinator}` : ""}
       </p>
       <LastRebalance group={group.id} />

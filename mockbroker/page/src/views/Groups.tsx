@@ -5,7 +5,7 @@ import { state } from "../data/live.ts";
 import { place, setOptions } from "../data/place.ts";
 import { memo } from "../parts/memo.tsx";
 import { counted, number } from "../data/numbers.ts";
-import { Badge, Empty, Link, Name } from "../parts/widgets.tsx";
+import { Badge, Empty, Link, Missing, Name } from "../parts/widgets.tsx";
 import { GroupDetail } from "./GroupDetail.tsx";
 
 const LISTED = 100;
@@ -28,7 +28,7 @@ export function Groups() {
         {found.length > LISTED && <p class="dim">{found.length - LISTED} further groups match: filter for them</p>}
       </nav>
       <div class="detail">
-        {state.value?.groups[chosen] ? <GroupDetail group={state.value.groups[chosen]} /> : <Empty>Group <Name of={chosen} /> does not exist (any more).</Empty>}
+        {state.value?.groups[chosen] ? <GroupDetail group={state.value.groups[chosen]} /> : <Missing what="group" name={chosen} />}
       </div>
     </div>
   );

@@ -1,6 +1,6 @@
 /** The partitions of a group: owner, committed offset and lag. */
 
-import { can, lanes, state } from "../data/live.ts";
+import { can, journalChanges, lanes, state } from "../data/live.ts";
 import type { Group } from "../data/types.ts";
 import { nameOf } from "../lanes/layout.ts";
 import { memo } from "../parts/memo.tsx";
@@ -21,6 +21,7 @@ interface Line {
 }
 
 export function Partitions({ group }: { group: Group }) {
+  void journalChanges.value; // the names of owners are those of their lanes
   const lines = linesOf(group);
   const most = Math.max(1, ...lines.map((line) => line.lag ?? 0));
   return (

@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { ask, read } from "../data/api.ts";
+import { ask, Problem, read } from "../data/api.ts";
 import { encoded, visible } from "../data/names.ts";
 import { place, setOptions } from "../data/place.ts";
 import type { Data, TopicRecord } from "../data/types.ts";
@@ -16,14 +16,15 @@ const LONGEST = 500; // characters of a value in the table
 export function Records({ topic, partitions }: { topic: string; partitions: number }) {
   const { partition = "", offset = "", committed = "" } = place.value.options;
   const found = useSignal<TopicRecord[] | null>(null);
+  const problem = useSignal("");
   const reads = useSignal(0);
   useEffect(() => {
     let current = true;
     const query = `${partition && `&partition=${encoded(partition)}`}${offset && `&offset=${encoded(offset)}`}&committed=${committed === "yes"}`;
     const request = read<{ items: TopicRecord[] }>(`/v1/topics/${encoded(topic)}/records?limit=${PAGE}${query}`);
     request.then(
-      (page) => current && (found.value = page.items),
-      () => current && (found.value = []),
+      (page) => current && ((found.value = page.items), (problem.value = "")),
+      (error: unknown) => current && (problem.value = error instanceof Problem ? error.message : String(error)),
     );
     return () => {
       current = false;
@@ -54,7 +55,7 @@ export function Records({ topic, partitions }: { topic: string; partitions: numb
           Read again
         </button>
       </div>
-      <RecordTable records={found.value ?? []} />
+      {problem.value ? <Empty>{problem.value}</Empty> : <RecordTable records={found.value ?? []} />}
       <NewRecord topic={topic} onDone={() => (reads.value += 1)} />
     </section>
   );

@@ -39,12 +39,12 @@ export function RequestDetails({ id }: { id: string }) {
   }, [id]);
   const detail = loaded.value;
   return (
-    <section class="panel details" aria-label={`Request ${id}`}>
+    <section class="panel details" aria-label={`Request ${id}`} onKeyDown={(event) => event.key === "Escape" && close()}>
       <div class="toolbar">
         <h3>
           {detail ? detail.api : "Request"} <small>{detail ? `v${detail.version}, number ${detail.id}` : id}</small>
         </h3>
-        <button type="button" onClick={() => setOptions({ id: "", side: "", form: "", at: "" })}>
+        <button type="button" onClick={close}>
           Close
         </button>
       </div>
@@ -52,6 +52,13 @@ export function RequestDetails({ id }: { id: string }) {
       {detail && <Content detail={detail} />}
     </section>
   );
+}
+
+/** Close the details; the keyboard is then at the request in the list, or at the first control of the view. */
+function close(): void {
+  const view = document.querySelector(".with-details");
+  (view?.querySelector<HTMLElement>("tr[aria-selected=true] button") ?? view?.querySelector("select"))?.focus();
+  setOptions({ id: "", side: "", form: "", at: "" });
 }
 
 function Content({ detail }: { detail: RequestDetail }) {

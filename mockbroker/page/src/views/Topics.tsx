@@ -8,7 +8,7 @@ import type { Partition, Topic } from "../data/types.ts";
 import { memo } from "../parts/memo.tsx";
 import { act } from "../parts/notices.tsx";
 import { counted, number } from "../data/numbers.ts";
-import { Empty, Link, Name, Table } from "../parts/widgets.tsx";
+import { Empty, Link, Missing, Name, Table } from "../parts/widgets.tsx";
 import { Records } from "./Records.tsx";
 
 const LISTED = 200;
@@ -31,7 +31,7 @@ export function Topics() {
         {found.length > LISTED && <p class="dim">{found.length - LISTED} further topics match: filter for them</p>}
         {can("topic_changes") && <NewTopic />}
       </nav>
-      <div class="detail">{topic ? <TopicDetail key={chosen} name={chosen} topic={topic} /> : <Empty>{chosen ? "This topic does not exist (any more)." : "There is no topic yet."}</Empty>}</div>
+      <div class="detail">{topic ? <TopicDetail key={chosen} name={chosen} topic={topic} /> : chosen ? <Missing what="topic" name={chosen} /> : <Empty>There is no topic yet.</Empty>}</div>
     </div>
   );
 }

@@ -284,6 +284,31 @@ def test_hostile_names_close_no_element(tmp_path: Path) -> None:
     assert "img" not in names
 
 
+def test_forced_colours_show_what_is_chosen(browser: Any, tmp_path: Path) -> None:
+    page = shown(browser, tmp_path, two_members().tables(), forced_colors="active").page
+    page.locator("button.zoom").first.click()
+    looks = (
+        "all => all.map(each => [getComputedStyle(each).backgroundColor, getComputedStyle(each).outlineStyle].join())"
+    )
+    assert len(set(page.locator(".bar [aria-pressed]").evaluate_all(looks))) == 2
+    assert len(set(page.locator(".rebalances tbody tr").evaluate_all(looks))) == 2
+
+
+HIDDEN = "a\u202eb\u0007c\u200bd"
+
+
+def test_hidden_characters_have_their_code(browser: Any, tmp_path: Path) -> None:
+    log = CallLog()
+    log.join(HIDDEN, 0, 1, HIDDEN)
+    log.sync(HIDDEN, 10, 1, [0, 1], {HIDDEN: [0, 1]})
+    log.beat(HIDDEN, 400, 1)
+    page = shown(browser, tmp_path, log.tables(), HIDDEN).page
+    text = page.inner_text("body") + page.title() + page.locator("svg").first.text_content()
+    assert not set(HIDDEN) - set("abcd") & set(text)
+    assert page.title() == r"a\u202eb\x07c\u200bd"
+    assert r"\u202eb\x07c\u200b" in page.locator("svg").first.text_content().lower()
+
+
 @pytest.mark.parametrize("width", [390, 768, 1920])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_fits_every_width(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:

@@ -45,3 +45,9 @@ def test_rows_are_ordered_by_state_and_fit(browser: Any, tmp_path: Path, width: 
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
     shown.page.evaluate(axe_script())
     assert shown.page.evaluate(AXE) == []
+
+
+def test_hidden_characters_have_their_code() -> None:
+    html = page([Statement(READY, "group", "a\u202eb\u0007", None, "")], "4.2", "\u202e.pcap")
+    assert not {"\u202e", "\u0007"} & set(html)
+    assert r"a\u202eb\x07" in html
