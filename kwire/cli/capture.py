@@ -34,7 +34,14 @@ FORMATS = ("jsonl", "table", "parquet")
 
 @click.command("capture")
 @click.argument("paths", metavar="FILE|DIR...", nargs=-1, type=CapturePath(exists=True, allow_dash=True))
-@click.option("--format", "form", type=click.Choice(FORMATS), default="jsonl", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="jsonl",
+    show_default=True,
+    help="Format of the rows: JSON lines, a text table, or Parquet.",
+)
 @click.option(
     "-o", "--output", metavar="OUT", type=click.Path(dir_okay=False), help="Write to this file instead of stdout."
 )

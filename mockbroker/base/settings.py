@@ -166,6 +166,8 @@ class Settings:
         transaction_abort_timed_out_transaction_cleanup_interval_ms: Time between two searches for transactions that
             exceeded their timeout.
         transaction_max_timeout_ms: Maximum transaction timeout in an InitProducerId.
+        transaction_partition_verification_enable: Whether a write in a transaction, of a client before KIP-890, must be
+            to a partition that was added to the transaction.
         transaction_remove_expired_transaction_cleanup_interval_ms: Time between two searches for transactional ids that
             were not used for ``transactional.id.expiration.ms``.
         transaction_state_log_num_partitions: Number of partitions of __transaction_state.
@@ -305,6 +307,7 @@ class Settings:
     telemetry_max_bytes: int = 1_048_576
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
     transaction_max_timeout_ms: int = 900_000
+    transaction_partition_verification_enable: bool = True
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
     transaction_state_log_num_partitions: int = 50
     transaction_state_log_replication_factor: int = 3

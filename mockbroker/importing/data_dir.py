@@ -69,4 +69,4 @@ def _write_group(imported: Imported, group_id: str, cluster: ClusterState, now_m
     live = sorted(imported.records[group_id].latest.items(), key=lambda item: item[1].offset)
     records = [Record(timestamp=now_ms, key=key, value=record.value) for key, record in live]
     for begin in range(0, len(records), RECORDS_PER_BATCH):
-        partition.append(read_batch(build_batch(records[begin : begin + RECORDS_PER_BATCH])))
+        partition.append(read_batch(build_batch(records[begin : begin + RECORDS_PER_BATCH], base_sequence=0)))

@@ -304,7 +304,7 @@ class ShareStates:
         partition = self._log(key)
         record = Record(key=record_key, value=value, timestamp=self._wall_ms(now))
         self._on_append(partition)
-        return partition.append(read_batch(build_batch([record])))
+        return partition.append(read_batch(build_batch([record], base_sequence=0)))  # 0, as Kafka's coordinators use
 
     def _log(self, key: StateKey) -> Partition:
         return self._state_topic().partition_of(key.coordinator_key)

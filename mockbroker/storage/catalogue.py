@@ -1,15 +1,16 @@
 """The catalogue: one JSON file with the metadata of a cluster, such as brokers, topics, configurations and ACLs.
 
 Kafka stores this metadata in the metadata log of the controllers. Here each change rewrites the whole file, because
-metadata changes rarely.
+metadata changes rarely. The texts of unchanged topics are kept for this, because a cluster may have many topics.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, field
+from dataclasses import field, fields
 from math import isfinite
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,8 @@ from mockbroker.topics.reassignment import Reassignment
 
 CATALOGUE = "mockbroker.json"
 FORMAT = 1  # to be raised when older versions of mockbroker can no longer read the file
+TEXT = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+ACL_FIELDS = attrgetter(*(each.name for each in fields(Acl)))
 
 
 class CatalogueError(ValueError):
@@ -104,10 +107,37 @@ class Catalogue:
     future_log_dirs: Mapping[Replica, str] = field(default_factory=dict)
 
 
-def encode_catalogue(cluster: ClusterState, deleted: Sequence[UUID]) -> bytes:
+class TopicTexts:
+    """The JSON texts of the topics of a cluster, each with the state of the topic from which it was made."""
+
+    def __init__(self) -> None:
+        self._texts: dict[UUID, tuple[object, str]] = {}
+
+    def of(self, topics: Iterable[Topic]) -> str:
+        """Return the texts of the topics, separated by commas. Only topics that have changed are encoded again."""
+        known, self._texts = self._texts, {}
+        for topic in topics:
+            state = (
+                dict(topic.configs),
+                [
+                    (list(each.replicas), each.leader_epoch, each.reassignment, each.catching_up)
+                    for each in topic.partitions
+                ],
+            )
+            entry = known.get(topic.topic_id)
+            if entry is None or entry[0] != state:
+                entry = state, TEXT.encode(_topic_json(topic))
+            self._texts[topic.topic_id] = entry
+        return ",".join(text for _, text in self._texts.values())
+
+
+def encode_catalogue(cluster: ClusterState, deleted: Sequence[UUID], texts: TopicTexts) -> bytes:
     """Return the content of the catalogue file for a cluster.
 
-    ``deleted``: ids of deleted topics whose directories may still exist.
+    Args:
+        cluster: the cluster.
+        deleted: ids of deleted topics whose directories may still exist.
+        texts: the texts of the topics in the content before.
     """
     content = {
         "format": FORMAT,
@@ -115,19 +145,19 @@ def encode_catalogue(cluster: ClusterState, deleted: Sequence[UUID]) -> bytes:
         "brokers": sorted(cluster.nodes.keys() | cluster.down.keys()),
         "taken_producer_ids": cluster.taken_producer_ids,
         "deleted": [str(topic_id) for topic_id in deleted],
-        "topics": [_topic_json(topic) for topic in cluster.topics.values()],
         "client_quotas": [_quota_json(entity, limits) for entity, limits in cluster.client_quotas.items()],
         "group_configs": {group_id: dict(configs) for group_id, configs in cluster.group_configs.items()},
         "changed_features": dict(cluster.changed_features),
         "client_metrics": {name: dict(configs) for name, configs in cluster.client_metrics.items()},
         "broker_configs": {name: dict(configs) for name, configs in cluster.broker_configs.items()},
-        "acls": [astuple(acl) for acl in cluster.acls],
+        "acls": [ACL_FIELDS(acl) for acl in cluster.acls],
         "scram": [[*key, *_credential_json(credential)] for key, credential in cluster.scram.items()],
         "tokens": [_token_json(token) for token in cluster.tokens],
         "log_dirs": _replicas_json(cluster.log_dirs),
         "future_log_dirs": _replicas_json(cluster.future_log_dirs),
     }
-    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+    others = TEXT.encode(content).removesuffix("}")
+    return f'{others},"topics":[{texts.of(cluster.topics.values())}]}}\n'.encode()
 
 
 def decode_catalogue(data: bytes) -> Catalogue:

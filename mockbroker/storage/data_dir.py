@@ -12,7 +12,7 @@ from uuid import UUID
 
 from kwire.lazy_dataclass import dataclass
 from mockbroker.base.buggify import FLUSH_PARTIALLY, buggify_point
-from mockbroker.storage.catalogue import TopicEntry, encode_catalogue
+from mockbroker.storage.catalogue import TopicEntry, TopicTexts, encode_catalogue
 from mockbroker.storage.disk import DataDirError, Disk, replace_file
 from mockbroker.storage.layout import META_PROPERTIES, Place, meta_properties
 from mockbroker.storage.recovery import Recovered, recover
@@ -48,6 +48,7 @@ class DataDir:
         self._operations: list[Operation] = []
         self._pending: Work | None = None
         self._catalogue_changed = False
+        self._topic_texts = TopicTexts()
         self._deleted: list[UUID] = []  # ids of deleted topics whose directories may still exist
         self._worker: Worker
         self._failed = False
@@ -115,7 +116,7 @@ class DataDir:
             return self._pending
         catalogue = None
         if self._catalogue_changed:
-            catalogue = encode_catalogue(self.cluster, self._deleted)
+            catalogue = encode_catalogue(self.cluster, self._deleted, self._topic_texts)
         self._pending = Work(self.collected, catalogue, self._operations)
         self._operations, self._deleted, self._catalogue_changed = [], [], False
         return self._pending
@@ -168,6 +169,7 @@ class DataDir:
             )
         topics = [self._topic(entry, recovered) for entry in catalogue.topics]
         cluster.restore(catalogue.cluster_id, topics, catalogue.taken_producer_ids)
+        self._topic_texts.of(topics)  # now, not while clients wait for the first change
         cluster.client_quotas |= catalogue.client_quotas
         cluster.group_configs |= catalogue.group_configs
         cluster.broker_configs |= catalogue.broker_configs

@@ -34,8 +34,14 @@ class Disk(Protocol):
         """Append bytes to a file; create it if it does not exist."""
         ...
 
-    def write(self, file: str, data: bytes) -> None:
-        """Write a file that consists of exactly these bytes. An existing file is overwritten."""
+    def write(self, file: str, data: bytes, *, private: bool = False) -> None:
+        """Write a file that consists of exactly these bytes. An existing file is overwritten.
+
+        Args:
+            file: path of the file.
+            data: the bytes.
+            private: True if a file that is created may be read only by its owner.
+        """
         ...
 
     def truncate(self, file: str, size: int) -> None:
@@ -67,16 +73,17 @@ class Disk(Protocol):
         ...
 
 
-def replace_file(disk: Disk, file: str, data: bytes) -> None:
+def replace_file(disk: Disk, file: str, data: bytes, *, private: bool = False) -> None:
     """Replace the content of a file atomically: after a crash the file has either the old or the new content.
 
     Args:
         disk: the disk.
         file: path of the file.
         data: the new content.
+        private: True if only the owner of the file may read it.
     """
     temporary = f"{file}.tmp"
-    disk.write(temporary, data)
+    disk.write(temporary, data, private=private)
     disk.sync(temporary)
     disk.rename(temporary, file)
     disk.sync_folder(file.rpartition("/")[0])

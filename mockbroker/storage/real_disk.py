@@ -66,9 +66,9 @@ class RealDisk:
         with _named(file):
             _write_all(self._opened(file), data)
 
-    def write(self, file: str, data: bytes) -> None:
-        # The catalogue has credentials: no other user may read it.
-        number = os.open(self._folder / file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | PLAIN, 0o600)
+    def write(self, file: str, data: bytes, *, private: bool = False) -> None:
+        mode = 0o600 if private else 0o644
+        number = os.open(self._folder / file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | PLAIN, mode)
         try:
             with _named(file):
                 _write_all(number, data)

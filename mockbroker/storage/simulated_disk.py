@@ -92,7 +92,7 @@ class SimulatedDisk:
 
         self._change("append", file, lambda: part(len(data)), lambda: part(len(data) // 2))
 
-    def write(self, file: str, data: bytes) -> None:
+    def write(self, file: str, data: bytes, *, private: bool = False) -> None:  # noqa: ARG002
         def part(size: int) -> None:
             self._created(file).data[:] = data[:size]
 

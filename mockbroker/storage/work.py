@@ -170,7 +170,7 @@ class Worker:
         offsets are written before segments are deleted.
         """
         if work.catalogue is not None:
-            replace_file(self._disk, CATALOGUE, work.catalogue)
+            replace_file(self._disk, CATALOGUE, work.catalogue, private=True)  # it has credentials
         for phase in in_phases(work.operations):
             self._perform(phase)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
@@ -42,6 +44,24 @@ def proposed(typed: str) -> set[str]:
 def test_proposed_values(typed: str, values: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOCKBROKER_URL", raising=False)
     assert proposed(typed) == values
+
+
+def options(command: click.Command, path: str) -> Iterator[tuple[str, click.Option]]:
+    """Yield the path and each option of a command and of its subcommands."""
+    context = click.Context(command)
+    yield from ((path, each) for each in command.get_params(context) if isinstance(each, click.Option))
+    if isinstance(command, click.Group):
+        for verb in command.list_commands(context):
+            inner = command.get_command(context, verb)
+            assert inner is not None
+            yield from options(inner, f"{path} {verb}")
+
+
+@pytest.mark.parametrize(("name", "command"), [("kwire", kwire), ("mockbroker", mockbroker)])
+def test_every_option_has_a_help_text(name: str, command: click.Command) -> None:
+    found = [*options(command, name)]
+    assert len(found) > 50
+    assert [f"{path} {option.opts[0]}" for path, option in found if not option.help and not option.hidden] == []
 
 
 @pytest.mark.parametrize("shell", SHELLS)

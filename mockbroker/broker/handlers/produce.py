@@ -382,7 +382,8 @@ def _transaction_error(
 
     For the errors, see ``Transactions.write_error``.
 
-    Since v12, the partition is added to the transaction (KIP-890).
+    Since v12, the partition is added to the transaction (KIP-890). In older versions, the result is NONE without
+    ``transaction.partition.verification.enable``.
 
     Args:
         broker: the state of the cluster.
@@ -394,13 +395,16 @@ def _transaction_error(
     producer = Identity(batch.producer_id, batch.producer_epoch)
     if partition.producers.is_open(producer.producer_id, producer.epoch if broker.release.kip890 else None):
         return NONE
+    adds = call.version >= KIP_890_SINCE
+    if not adds and not broker.settings_of(partition.leader).transaction_partition_verification_enable:
+        return NONE
     partition.producers.begin_verification(batch)
     return broker.transactions.write_error(
         call.request.transactional_id or "",
         producer,
         (partition.topic, partition.index),
         now,
-        adds=call.version >= KIP_890_SINCE,
+        adds=adds,
         abortable=call.version >= ABORTABLE_SINCE,
         busy=ErrorCode.NOT_ENOUGH_REPLICAS,
     )

@@ -72,17 +72,19 @@ def _admit(
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):
         return None, error
-    error = broker.transactions.write_error(
-        request.transactional_id,
-        Identity(request.producer_id, request.producer_epoch),
-        broker.offsets_partition(request.group_id),
-        now,
-        adds=call.version >= KIP_890_SINCE,
-        abortable=call.version >= ABORTABLE_SINCE,
-        busy=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    )
-    if error:
-        return None, error
+    adds = call.version >= KIP_890_SINCE
+    if adds or broker.settings_of(call.client.node).transaction_partition_verification_enable:
+        error = broker.transactions.write_error(
+            request.transactional_id,
+            Identity(request.producer_id, request.producer_epoch),
+            broker.offsets_partition(request.group_id),
+            now,
+            adds=adds,
+            abortable=call.version >= ABORTABLE_SINCE,
+            busy=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        )
+        if error:
+            return None, error
     event = Commit(
         member_id=request.member_id,
         instance_id=request.group_instance_id,

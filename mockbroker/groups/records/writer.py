@@ -175,7 +175,13 @@ class GroupRecordWriter:
     ) -> None:
         timestamp = self._clock.to_ms(now)
         records = [Record(key=key, value=value, timestamp=timestamp) for key, value in changes]
-        data = build_batch(records, producer_id=producer_id, producer_epoch=epoch, transactional=producer_id >= 0)
+        data = build_batch(
+            records,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,  # Kafka's coordinators use 0, with and without a producer id
+            transactional=producer_id >= 0,
+        )
         partition.append(read_batch(data))
 
 

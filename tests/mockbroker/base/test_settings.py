@@ -126,6 +126,7 @@ def test_defaults_are_kafkas():
         "telemetry.max.bytes": 1_048_576,
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 10_000,
         "transaction.max.timeout.ms": 900_000,
+        "transaction.partition.verification.enable": True,
         "transaction.remove.expired.transaction.cleanup.interval.ms": 3_600_000,
         "transaction.state.log.num.partitions": 50,
         "transaction.state.log.replication.factor": 3,

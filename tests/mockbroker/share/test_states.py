@@ -119,6 +119,12 @@ def test_states_are_rebuilt_from_the_log(broker, key):
     assert after == before
 
 
+def test_batches_of_states_begin_with_sequence_0(broker, key):
+    broker.share_states.initialize(key, 1, 5, 0.0)
+    [batch] = broker.cluster.topics[SHARE_STATE_TOPIC].partition_of(key.coordinator_key).log.batches()
+    assert (batch.producer_id, batch.base_sequence) == (-1, 0)
+
+
 def test_deleted_states_are_not_rebuilt(broker, key, topic):
     for partition in (0, 1):
         broker.share_states.initialize(key._replace(partition=partition), 1, -1, 0.0)

@@ -15,13 +15,14 @@ from mockbroker.quotas.entity import DEFAULT, Entity
 from mockbroker.security.acl import Acl
 from mockbroker.security.delegation_tokens import DelegationToken, Principal
 from mockbroker.security.users import ScramCredential
-from mockbroker.storage.catalogue import CATALOGUE, Catalogue, decode_catalogue, encode_catalogue
+from mockbroker.storage import catalogue
+from mockbroker.storage.catalogue import CATALOGUE, Catalogue, TopicTexts, decode_catalogue, encode_catalogue
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.layout import META_PROPERTIES, START_OFFSETS
 from mockbroker.storage.simulated_disk import CrashError, SimulatedDisk, none
 from mockbroker.topics.log_dirs import Replica
-from mockbroker.topics.model import TRANSACTIONS_TOPIC, ClusterState
+from mockbroker.topics.model import TRANSACTIONS_TOPIC, ClusterState, Topic
 from mockbroker.topics.reassignment import Reassignment
 
 
@@ -244,7 +245,7 @@ def test_client_quotas_that_are_not_finite_survive_a_restart() -> None:
     data_dir.cluster.client_quotas[Entity("ann")] = {"producer_byte_rate": nan, "request_percentage": inf}
     data_dir.cluster.changed()
     data_dir.flush()
-    json.loads(encode_catalogue(data_dir.cluster, ()), parse_constant=pytest.fail)
+    json.loads(encode_catalogue(data_dir.cluster, (), TopicTexts()), parse_constant=pytest.fail)
     assert str(opened(disk, 1_000, brokers=3).cluster.client_quotas) == str(data_dir.cluster.client_quotas)
 
 
@@ -480,6 +481,36 @@ def test_damaged_meta_properties_are_written_again() -> None:
     disk.before = lambda _operation, file: seen.append(file)
     opened(disk, 2_000)
     assert not [file for file in seen if META_PROPERTIES in file]  # an unchanged file is not written
+
+
+def test_change_encodes_only_the_changed_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[str] = []
+
+    def topic_json(topic: Topic) -> dict[str, object]:
+        encoded.append(topic.name)
+        return original(topic)
+
+    original = catalogue._topic_json
+    monkeypatch.setattr(catalogue, "_topic_json", topic_json)
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    for name in ("a", "b", "c"):
+        changes.topic(name, 2)
+        changes.flush()
+    assert encoded == ["a", "b", "c"]
+    changes = DiskChanges(opened(disk, 1_000))
+    topics = changes.cluster.topics
+    del encoded[:]
+    changes.cluster.configure(topics["a"], {"retention.ms": "1"})
+    changes.flush()
+    topics["b"].partitions[1].leader_epoch += 1
+    changes.cluster.changed()
+    changes.flush()
+    changes.cluster.delete_topic(topics["c"])
+    changes.flush()
+    assert encoded == ["a", "b"]
+    data = disk.read(CATALOGUE)
+    assert data == encode_catalogue(changes.cluster, [*decode_catalogue(data).deleted], TopicTexts())
 
 
 def test_new_directory_is_durable_with_its_first_batch() -> None:

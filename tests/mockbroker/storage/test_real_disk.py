@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 from open_files import open_files, opened_since
+from tools.compacted_logs import compact_to
 from tools.disk_changes import DiskChanges, content, ids, make_all_changes, nodes, opened
 
 from mockbroker.storage import real_disk
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
-from mockbroker.storage.real_disk import LOCK, OPEN_FILES, RealDisk
+from mockbroker.storage.real_disk import OPEN_FILES, RealDisk
+from mockbroker.storage.segments import segment_name
 from mockbroker.storage.simulated_disk import SimulatedDisk
 
 
@@ -90,12 +92,20 @@ def test_only_the_owner_reads_files_with_credentials(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
         with disk_at(tmp_path / "data") as disk:
-            disk.write("mockbroker.json", b"{}")
-            disk.append("segment", b"")
+            changes = DiskChanges(opened(disk))
+            topic = changes.topic("a", 1, **{"cleanup.policy": "compact"})
+            changes.append(topic, 0, 3)
+            changes.data_dir.flush()
+            compact_to(topic.partitions[0].log, content(topic.partitions[0]))
+            changes.data_dir.close()
     finally:
         os.umask(umask)
-    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "data").iterdir()}
-    assert modes == {"mockbroker.json": 0o600, "segment": 0o644, LOCK: 0o644}
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    modes = {path.name: path.stat().st_mode & 0o777 for path in files}
+    compacted = segment_name(0)
+    assert {compacted, segment_name(0, ".index"), "leader-epoch-checkpoint", "meta.properties"} < modes.keys()
+    assert {name for name, mode in modes.items() if mode != 0o644} == {"mockbroker.json"}
+    assert modes["mockbroker.json"] == 0o600
 
 
 def test_many_files(tmp_path: Path) -> None:

@@ -347,6 +347,23 @@ def test_lowest_verified_sequence_must_be_appended_first():
     assert results == [E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.NONE, E.NONE]
 
 
+def test_writes_are_not_verified_without_the_setting():
+    """Without transaction.partition.verification.enable a write may begin a transaction that no coordinator ends."""
+    harness = BrokerHarness(config={"transaction.partition.verification.enable": False})
+    producer = ready(harness)
+    assert [producer.send(b"v"), producer.hold("g", 1)] == [E.NONE, E.NONE]
+    assert producer.end(committed=False) == E.INVALID_TXN_STATE
+    [opened] = harness.broker.cluster.topics["t"].partitions[0].producers.open()
+    assert opened.producer_id == producer.producer_id
+    assert stable(harness)[0] is None
+
+
+def test_newer_producers_add_partitions_without_verification():
+    harness = BrokerHarness(config={"transaction.partition.verification.enable": False})
+    producer = ready(harness, new=True)
+    assert [producer.send(b"v"), producer.end(committed=True)] == [E.NONE, E.NONE]
+
+
 # --- operations in any order ----------------------------------------------------------------------------------------
 
 PRODUCER_INDEX = st.integers(0, 2)

@@ -331,7 +331,7 @@ def test_changes_have_no_producer():
     harness = BrokerHarness()
     commit_without_member(harness, "g")
     *_, batch = harness.broker.cluster.topics["__consumer_offsets"].partition_of("g").log.batches()
-    assert (batch.transactional, batch.producer_id, batch.producer_epoch) == (False, -1, -1)
+    assert (batch.transactional, batch.producer_id, batch.producer_epoch, batch.base_sequence) == (False, -1, -1, 0)
 
 
 @pytest.mark.parametrize("producer_id", [0, 7])
@@ -344,6 +344,7 @@ def test_offsets_of_a_transaction_have_its_producer(producer_id: int):
     assert partition is not None
     *_, batch = partition.log.batches()
     assert (batch.transactional, batch.producer_id, batch.producer_epoch) == (True, producer_id, 3)
+    assert batch.base_sequence == 0
 
 
 TOPIC_ID = UUID(int=9)
