@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import threading
@@ -28,6 +29,7 @@ from kwire.cli.top_text import frame
 from kwire.command import read_errors, report_problems
 
 REFRESH_SECONDS = 1.0
+DUMB = "dumb"  # TERM of a terminal without escape codes
 
 
 @click.command("top")
@@ -60,7 +62,8 @@ def command(
     tcpdump -i any -U -w - port 9092 | kwire top --metrics 9308
     kwire top --interface eth0 --port 9092
 
-    The groups are printed every second and at the end. If stdout is not a terminal, they are printed only at the end.
+    The groups are printed every second and at the end. If stdout is not a terminal, or TERM is dumb, they are printed
+    only at the end.
     A narrow terminal shows fewer columns, and a low one fewer members and groups.
     Members that were evicted or left are removed, and groups and offsets without traffic for 15 minutes of the capture,
     so memory is bounded. Metrics of groups have the names of kafka_exporter. docs/live.md lists all metrics.
@@ -69,7 +72,8 @@ def command(
         paths = paths or ("-",)
     traffic = Traffic()
     state = traffic.state
-    is_shown = sys.stdout.isatty() and not (once or as_json)
+    in_terminal = sys.stdout.isatty() and not (once or as_json)
+    is_shown = in_terminal and os.environ.get("TERM") != DUMB
     with opened_ring(paths, interface) as ring, _shown(traffic) if is_shown else nullcontext():
         with read_errors():
             reading = read(paths, ports=ports, keylog=keylog, ring=ring)
@@ -79,7 +83,7 @@ def command(
     if as_json:
         click.echo(json.dumps([content(state, name) for name in state.groups], indent=1))
     else:
-        click.echo("\n".join(frame(state, shutil.get_terminal_size().columns if is_shown else None)))
+        click.echo("\n".join(frame(state, shutil.get_terminal_size().columns if in_terminal else None)))
     if server is not None:
         server.shutdown()
     is_nothing = not (state.apis or reading.damage or reading.is_stream)
