@@ -359,6 +359,8 @@ ROWS = [
     Row("value that a column never has", where("direction == 'up'"), "Error: --where: direction is never 'up'; the values are request, response, at character 14\n  direction == 'up'\n               ^"),
     Row("sum in a filter", where("latency_ms + 1 > 3"), "Error: --where: 'latency_ms + 1' is not supported in a filter: use comparisons, 'in', 'and', 'or', 'not', at character 1\n  latency_ms + 1 > 3\n  ^"),
     Row("field of a column", where("api_name.length > 3"), "Error: --where: 'api_name' has no fields: only body has fields, at character 1\n  api_name.length > 3\n  ^"),
+    Row("misspelled field in a filter", where("body.grup_id == 'g'"), "Error: --where: no message has a field grup_id; did you mean group_id?, at character 1\n  body.grup_id == 'g'\n  ^"),
+    Row("array without an index in a filter", where("body.topics.name == 't'"), "Error: --where: topics is an array: give the index of an element, such as topics[0].name, at character 1\n  body.topics.name == 't'\n  ^"),
     # kwire anonymize
     Row("recording of an unknown form", run("kwire anonymize x.pcap -o out.txt", files={"x.pcap": b""}), "Error: -o out.txt: unknown format '.txt': use one of .jsonl, .ndjson, .pcapng"),
     Row("short key", run("kwire anonymize x.pcap -o out.jsonl --key-file key", files={"x.pcap": b"", "key": "secret"}), "Error: --key-file key: the key has 6 bytes, but at least 16 are needed"),
