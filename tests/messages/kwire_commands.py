@@ -150,7 +150,7 @@ def fuzz_that_cannot_continue() -> str:
         prepared.append(names)
         return prepare(fuzzer, names)
 
-    affected = patch.object(Healthy, "_changed", return_value=Trouble(HARM, "affected"))
+    affected = patch.object(Healthy, "_changed_topic", return_value=Trouble(HARM, "affected"))
     with patch.object(Fuzzer, "_prepare", once), affected:
         return fuzz("Heartbeat")()
 
