@@ -427,6 +427,7 @@ ROWS = [
     Row("finding with nested arrays", run("kwire fuzz localhost:9092 --replay x", files={"x": "[" * 100_000}), "Error: --replay x: the file is not a valid finding: the JSON is nested too deeply"),
     Row("nonce of a finding", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps({**FINDING, "nonce": "n"})}), "Error: --replay x: the file is not a valid finding: nonce 'n' does not have 8 ASCII characters"),
     Row("folder for findings", run("kwire fuzz localhost:9092 --save x/y", files={"x": ""}), "Error: --save: cannot write x/y: x is not a writable folder"),
+    Row("replay of a finding with a seed", run("kwire fuzz localhost:9092 --replay x --seed 0", files={"x": json.dumps(FINDING)}), "Error: --replay cannot be combined with --seed"),
     Row("finding in another format", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps(FINDING)}), "Error: --replay x: format 0 of the finding is not supported: expected 1"),
     Row("finding of an unknown kind", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps({**FINDING, "form": 1})}), "Error: --replay x: unknown kind 'none' of the finding: expected one of crash, hang, harm, unreadable, correlation"),
     Row("API that the broker does not serve", fuzz("Vote"), "Error: the broker and kwire have no common version of Vote"),
