@@ -29,6 +29,7 @@ from kwire.cli.top_text import frame
 from kwire.command import read_errors, report_problems
 
 REFRESH_SECONDS = 1.0
+IDLE_SECONDS = 30.0  # after which a connection of the metrics server is closed
 DUMB = "dumb"  # TERM of a terminal without escape codes
 
 
@@ -176,6 +177,16 @@ def content(state: LiveState, name: str) -> dict[str, Any]:
     }
 
 
+class _Server(ThreadingHTTPServer):
+    """An HTTP server that prints nothing if a client closes its connection before it has read the response."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 def _serve(traffic: Traffic, port: int) -> ThreadingHTTPServer:
     """Start to serve metrics over HTTP on the loopback address, in a thread, and return the server.
 
@@ -187,6 +198,8 @@ def _serve(traffic: Traffic, port: int) -> ThreadingHTTPServer:
     """
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = IDLE_SECONDS
+
         def do_GET(self) -> None:
             if self.path.partition("?")[0] != "/metrics":
                 self.send_error(404)
@@ -203,10 +216,9 @@ def _serve(traffic: Traffic, port: int) -> ThreadingHTTPServer:
             """Suppress the access log of the HTTP server."""
 
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server = _Server(("127.0.0.1", port), Handler)
     except OSError as error:
         raise click.ClickException(f"cannot listen on 127.0.0.1:{port}: {error.strerror}") from error
-    server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     click.echo(f"metrics at http://127.0.0.1:{server.server_address[1]}/metrics", err=True)
     return server

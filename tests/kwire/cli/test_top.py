@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import socket
+import struct
 import subprocess
 import termios
 import time
@@ -10,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from commands import command, kwire
@@ -17,7 +20,7 @@ from tools.captures import CAPTURES
 from tools.handmade_calls import two_members
 
 from kwire.analysis import metrics
-from kwire.cli.top import REFRESH_SECONDS, Traffic
+from kwire.cli.top import REFRESH_SECONDS, Traffic, _serve
 
 CAPTURE = CAPTURES / "java-4.2.0__kafka-4.2.0__cooperative.pcap.gz"
 GROUP = "g-cooperative-java-4.2.0-r3"
@@ -55,6 +58,35 @@ def test_metrics_while_the_stream_is_open() -> None:
         out, _ = process.communicate()
     assert GROUP in out.decode()
     assert process.returncode == 0
+
+
+def test_clients_that_close_their_connection_print_nothing() -> None:
+    """A scrape that takes too long is closed by Prometheus."""
+    with command("top", "--metrics", "0") as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        place = urlsplit(process.stderr.readline().decode().split()[-1])
+        process.stdin.write(gzip.decompress(CAPTURE.read_bytes()))
+        process.stdin.flush()
+        for _ in range(20):
+            with socket.create_connection((place.hostname, place.port)) as scrape:
+                scrape.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close with a reset
+                scrape.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert b"kwire_requests_total" in urllib.request.urlopen(place.geturl()).read()
+        out, errors = process.communicate()
+    assert GROUP in out.decode()
+    assert errors == b""
+
+
+def test_idle_connections_of_the_metrics_server_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.cli.top.IDLE_SECONDS", 0.1)
+    server = _serve(Traffic(), 0)
+    try:
+        with socket.create_connection(server.server_address[:2], timeout=10) as client:
+            assert client.recv(1) == b""
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_frames_are_printed_while_no_packet_arrives() -> None:
