@@ -6,14 +6,14 @@
 
 Fields of ``body`` are accessed with dots, array elements by index in brackets; a missing field is null. A comparison of
 values that cannot be compared, such as null and a number, is false. A comparison that is false for every row is an
-error.
+error, and so is a field that no message has.
 """
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -50,10 +50,13 @@ class Column(NamedTuple):
     Attributes:
         kind: "text" or "a number"; None for any type.
         values: all possible values; None if any value is possible.
+        fields: function that returns the kinds of each field of the column, such as ``array``, by the path of the
+            field; None if any field is possible.
     """
 
     kind: str | None = None
     values: Sequence[str] | None = None
+    fields: Callable[[], Mapping[str, Collection[str]]] | None = None
 
 
 class _InvalidPart(Exception):
@@ -100,6 +103,8 @@ def parse(text: str, columns: Mapping[str, Column]) -> tuple[Callable[[Row], boo
             if isinstance(node, ast.Compare):
                 for (left, right), operation in zip(pairwise([node.left, *node.comparators]), node.ops, strict=True):
                     _check(left, operation, right, columns)
+            elif isinstance(node, ast.Attribute) and (fields := columns.get("body", Column()).fields) is not None:
+                _check_field(node, fields())
     except _InvalidPart as wrong:
         begin = len(text.encode()[: getattr(wrong.node, "col_offset", 0)].decode())
         raise FilterError(_with_marker(text, str(wrong), begin)) from wrong
@@ -166,6 +171,43 @@ def _check(left: ast.expr, operation: ast.cmpop, right: ast.expr, columns: Mappi
         if exact and column.values is not None and constant not in column.values:
             few = f"the values are {', '.join(column.values)}" if len(column.values) <= FEW else ""
             raise _InvalidPart(other, f"{one.id} is never {constant!r}{_hint(str(constant), column.values, few)}")
+
+
+def _check_field(node: ast.Attribute, kinds: Mapping[str, Collection[str]]) -> None:
+    """Check that a field of ``body`` exists. A field whose name begins with ``_`` is not checked, nor are its fields.
+
+    Args:
+        node: the field.
+        kinds: kinds of all fields by path.
+
+    Raises: _InvalidPart if no message has the field, or if it is a field of an array, which only the elements have.
+    """
+    path = path_of(node)
+    parent, _, name = path.rpartition(".")
+    if name.startswith("_") or (parent and parent not in kinds):
+        return
+    if path not in kinds:
+        beside = [one for one in kinds if one.rpartition(".")[0] == parent]
+        raise _InvalidPart(
+            node, f"no message has a field {path}{_hint(name, [one.rpartition('.')[2] for one in beside])}"
+        )
+    if isinstance(node.value, ast.Attribute) and set(kinds.get(parent, ())) == {"array"}:
+        array = parent.rpartition(".")[2]
+        raise _InvalidPart(node, f"{parent} is an array: give the index of an element, such as {array}[0].{name}")
+
+
+def path_of(node: ast.expr) -> str:
+    """Return the path of a field of ``body`` without indices, such as ``topics.name``; "" for ``body`` itself.
+
+    ``node``: syntax tree of the field.
+    """
+    match node:
+        case ast.Attribute(inside, name):
+            return f"{path_of(inside)}.{name}".removeprefix(".")
+        case ast.Subscript(inside, _):
+            return path_of(inside)
+        case _:
+            return ""
 
 
 def _constant(node: ast.expr) -> tuple[bool, Any]:

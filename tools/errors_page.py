@@ -22,9 +22,9 @@ from pathlib import Path
 from conformance_table import error_codes
 
 from kwire import APIS, ErrorCode
+from kwire.body_fields import fields_of
 from kwire.messages import MODULES
 from mockbroker.broker.handlers import HANDLERS
-from mockbroker.faults.fields import fields_of
 from mockbroker.faults.identifiers import GROUP, TOPIC, TRANSACTIONAL_ID, terms_of
 from mockbroker.lab.conform.conversation import load
 

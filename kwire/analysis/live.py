@@ -55,7 +55,8 @@ class LiveState:
     """The state of all groups and APIs.
 
     Attributes:
-        now_us: latest time of a call, in microseconds since 1970.
+        now_us: latest time of a call, in microseconds since 1970. A call that is more than EXPIRY_US earlier sets it
+            back, because the clock was set back or the next file begins.
         clock_us: ``now_us``, or the later time of the latest ``pass_time``.
         groups: groups by id, in the order of their latest events.
         apis: calls by name of the API.
@@ -82,7 +83,8 @@ class LiveState:
     def note(self, call: Call) -> None:
         """Add a call, and remove expired entries."""
         at = call.response_us if call.response_us is not None else call.request_us
-        self.now_us = max(self.now_us, at or 0)
+        if at is not None and (at > self.now_us or at < self.now_us - EXPIRY_US):
+            self.now_us = at
         self.clock_us = self.now_us
         self._note_api(call)
         for key, name in topic_names(call).items():
@@ -150,7 +152,7 @@ class LiveState:
         api = self.apis.setdefault(name, LiveApi())
         api.requests += call.request_us is not None
         if call.request_us is not None and call.response_us is not None:
-            seconds = (call.response_us - call.request_us) / 1e6
+            seconds = max(call.response_us - call.request_us, 0) / 1e6
             api.responses += 1
             api.seconds += seconds
             api.buckets[bisect_left(BUCKETS_S, seconds)] += 1

@@ -14,6 +14,8 @@ MAX_LABELS = 8  # consecutive MPLS labels
 MAX_TUNNELS = 3  # tunnels inside each other
 MAX_EXTENSIONS = 8  # IPv6 headers before TCP
 MAX_FRAGMENTED = 1_024  # packets with missing fragments
+MAX_FRAGMENT_SECONDS = 60  # from the first to the last fragment of a packet, as in RFC 8200
+MAX_REPEAT_SECONDS = 1  # from the first fragment of a packet to a copy of one, captured at another interface
 MAX_EARLY_FRAGMENTS = 64  # fragments of one packet before its first one
 MAX_EARLY_FRAGMENT_BYTES = 64 * 1024 * 1024  # such fragments of all packets
 

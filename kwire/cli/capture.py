@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import datetime
 from itertools import chain, islice
@@ -123,10 +123,14 @@ def columns() -> dict[str, Column]:
         "direction": DIRECTIONS,
         "reason": (*REASONS, *NOT_READ, GAPS, ONE_SIDED, NOTED, *SKIP_REASONS, SNAPLEN, RING_FULL),
     }
-    return {
-        name: Column(None if name == "body" else "a number" if name in NUMBERS else "text", values.get(name))
-        for name in (*COLUMNS, *MORE)
-    }
+    found = {name: Column("a number" if name in NUMBERS else "text", values.get(name)) for name in (*COLUMNS, *MORE)}
+    return found | {"body": Column(fields=_fields_of_bodies)}
+
+
+def _fields_of_bodies() -> Mapping[str, Collection[str]]:
+    from kwire.body_fields import kinds_of_fields  # imports all messages
+
+    return kinds_of_fields()
 
 
 def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from kwire.completion import api_names, complete
 from kwire.counted import counted
@@ -49,7 +50,7 @@ def command(
     respond to the request or close the connection. Then a second client checks that the broker still serves this client
     and its group. A finding is a failure of the broker: a crash, a hang, a changed group of the second client, a
     response that cannot be decoded, or a wrong correlation id. Each finding is reduced to few requests. --replay sends
-    the requests of a finding again.
+    the requests of a finding again, with no option but --json.
 
     Use this command only on brokers that may crash. It creates a topic and groups, all named kwfuzz-*.
 
@@ -60,6 +61,8 @@ def command(
     The exit code is 1 if there was a finding.
     """
     address = _address(broker)
+    if replay is not None:
+        _check_options_of_replay()
     key = _key(api)
     earlier = _finding(replay) if replay else None
     _check_folder(save)
@@ -77,6 +80,14 @@ def command(
     finally:
         fuzzer.close()
     sys.exit(1 if fuzzer.findings else 0)
+
+
+def _check_options_of_replay() -> None:
+    """Raise click.UsageError if there is an option that has no effect on a replay."""
+    context = click.get_current_context()
+    for name in ("seed", "count", "api", "save"):
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"--replay cannot be combined with --{name}")
 
 
 def _run(fuzzer: Fuzzer, seed: int, count: int, as_json: bool, save: Path | None) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -116,7 +117,8 @@ def report(name: str, lines: Iterator[bytes], work: Work, *, text: bool = False)
             as JSON.
     """
     refused = False
-    for number, line in enumerate(lines, start=1):
+    for number, given in enumerate(lines, start=1):
+        line = given.removeprefix(BOM_UTF8) if number == 1 else given
         if not line.strip():
             continue
         try:

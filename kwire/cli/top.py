@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import threading
@@ -28,6 +29,8 @@ from kwire.cli.top_text import frame
 from kwire.command import read_errors, report_problems
 
 REFRESH_SECONDS = 1.0
+IDLE_SECONDS = 30.0  # after which a connection of the metrics server is closed
+DUMB = "dumb"  # TERM of a terminal without escape codes
 
 
 @click.command("top")
@@ -60,7 +63,8 @@ def command(
     tcpdump -i any -U -w - port 9092 | kwire top --metrics 9308
     kwire top --interface eth0 --port 9092
 
-    The groups are printed every second and at the end. If stdout is not a terminal, they are printed only at the end.
+    The groups are printed every second and at the end. If stdout is not a terminal, or TERM is dumb, they are printed
+    only at the end.
     A narrow terminal shows fewer columns, and a low one fewer members and groups.
     Members that were evicted or left are removed, and groups and offsets without traffic for 15 minutes of the capture,
     so memory is bounded. Metrics of groups have the names of kafka_exporter. docs/live.md lists all metrics.
@@ -69,7 +73,8 @@ def command(
         paths = paths or ("-",)
     traffic = Traffic()
     state = traffic.state
-    is_shown = sys.stdout.isatty() and not (once or as_json)
+    in_terminal = sys.stdout.isatty() and not (once or as_json)
+    is_shown = in_terminal and os.environ.get("TERM") != DUMB
     with opened_ring(paths, interface) as ring, _shown(traffic) if is_shown else nullcontext():
         with read_errors():
             reading = read(paths, ports=ports, keylog=keylog, ring=ring)
@@ -80,7 +85,7 @@ def command(
     if as_json:
         click.echo(json.dumps([content(state, name) for name in state.groups], indent=1))
     else:
-        click.echo("\n".join(frame(state, shutil.get_terminal_size().columns if is_shown else None)))
+        click.echo("\n".join(frame(state, shutil.get_terminal_size().columns if in_terminal else None)))
     if server is not None:
         server.shutdown()
     is_nothing = not (state.apis or reading.damage or reading.is_stream)
@@ -174,6 +179,16 @@ def content(state: LiveState, name: str) -> dict[str, Any]:
     }
 
 
+class _Server(ThreadingHTTPServer):
+    """An HTTP server that prints nothing if a client closes its connection before it has read the response."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 def _serve(traffic: Traffic, port: int) -> ThreadingHTTPServer:
     """Start to serve metrics over HTTP on the loopback address, in a thread, and return the server.
 
@@ -185,6 +200,8 @@ def _serve(traffic: Traffic, port: int) -> ThreadingHTTPServer:
     """
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = IDLE_SECONDS
+
         def do_GET(self) -> None:
             if self.path.partition("?")[0] != "/metrics":
                 self.send_error(404)
@@ -201,10 +218,9 @@ def _serve(traffic: Traffic, port: int) -> ThreadingHTTPServer:
             """Suppress the access log of the HTTP server."""
 
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server = _Server(("127.0.0.1", port), Handler)
     except OSError as error:
         raise click.ClickException(f"cannot listen on 127.0.0.1:{port}: {error.strerror}") from error
-    server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     click.echo(f"metrics at http://127.0.0.1:{server.server_address[1]}/metrics", err=True)
     return server

@@ -1,8 +1,9 @@
 """The fuzzer, which sends malformed requests to a broker and checks that the broker survives.
 
 After every test case, a second connection checks that the broker accepts connections and that the topic of the run
-exists. It also checks that a group without malformed requests still has its member, generation and offsets. This module
-uses sockets and a clock.
+exists. It also checks that a group without malformed requests still has its member, generation and offsets. If the
+broker has confirmed that a request deleted or changed this topic, the run continues with a new topic. This module uses
+sockets and a clock.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from kwire.fuzz.session import CLIENT, NONCE, RESPONSE_TIME, Names, Session, Ste
 from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.create_partitions import CreatePartitionsResponse
 from kwire.messages.create_topics import CreateTopicsRequest
-from kwire.messages.delete_topics import DeleteTopicsRequest
+from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
@@ -54,6 +56,9 @@ RETRY = 0.1  # seconds between requests to a coordinator that is not ready
 NOT_READY = frozenset(  # until the offsets topic of a new cluster exists and its partition is loaded
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
+
+
+CHANGED = (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)  # errors of a topic that a request changes, now or later
 
 
 class BrokerError(Exception):
@@ -274,10 +279,13 @@ class Healthy:
         if answer.error_code:
             raise BrokerError(f"a correct client cannot {what}: the broker returned {_named(answer.error_code)}")
 
-    def trouble(self) -> Trouble | None:
+    def trouble(self, *, is_topic_changed: bool = False) -> Trouble | None:
         """Check that the broker accepts a connection, and that the control group and its topic are unchanged.
 
         Return the first failure; None if the check found no failure.
+
+        ``is_topic_changed``: True if a request has deleted or changed the topic: the topic and the committed offset are
+        not checked.
         """
         try:
             newcomer = Client(self._address, self._offered)
@@ -286,15 +294,18 @@ class Healthy:
         try:
             with newcomer:
                 newcomer.ask_in(ApiVersionsRequest(), 0)
-            return self._changed()
+            return self._failed_heartbeat() or (None if is_topic_changed else self._changed_topic())
         except (*LOST, WireError) as error:
             return Trouble(HARM, f"a healthy client: {error}")
 
-    def _changed(self) -> Trouble | None:
+    def _failed_heartbeat(self) -> Trouble | None:
         beat = HeartbeatRequest(group_id=self._group, generation_id=self._generation, member_id=self._member_id)
         code = self._client.ask(beat, 12).error_code
         if code:
             return Trouble(HARM, f"the heartbeat of the healthy member failed with {_named(code)}")
+        return None
+
+    def _changed_topic(self) -> Trouble | None:
         topic = OffsetFetchRequest.Topic(name=self._names.topic, partition_indexes=[0])
         fetched = self._client.ask(OffsetFetchRequest(group_id=self._group, topics=[topic]), 9, most=7)
         offset = fetched.topics[0].partitions[0].committed_offset if fetched.topics else None
@@ -342,6 +353,7 @@ class Fuzzer:
         self._stopped_by: Exception | None = None
         self._similar: Counter[str] = Counter()
         self._counting = True
+        self._is_topic_changed = False  # by a request of the current test case
         try:
             self.offered = self._ask_versions()
             if api is not None and api not in shared(self.offered):
@@ -445,9 +457,10 @@ class Fuzzer:
         """Send the requests of one test case, then check the broker. Return the failure; None if the broker did not
         fail.
 
-        If the control group was affected, set it up again.
+        If the control group was affected, or its topic was changed, set both up again.
         """
         trouble = None
+        self._is_topic_changed = False
         try:
             with Wire(self._address) as wire:
                 while trouble is None and (step := script.next()):
@@ -460,8 +473,8 @@ class Fuzzer:
                         script.answered(answer)
         except LOST as error:
             trouble = Trouble(CRASH, f"a new connection: {error}")
-        after = self._healthy.trouble()
-        if after is not None and after.kind != CRASH:
+        after = self._healthy.trouble(is_topic_changed=self._is_topic_changed)
+        if self._is_topic_changed if after is None else after.kind != CRASH:
             self._recover()
         return after or trouble
 
@@ -507,6 +520,7 @@ class Fuzzer:
             return Trouble(UNREADABLE, f"{step.what}: {error}")
         if response.trailing:
             return Trouble(UNREADABLE, f"{step.what}: {len(response.trailing)} trailing bytes after the response")
+        self._is_topic_changed |= _changes_topic(response.body, self._names)
         code = getattr(response.body, "error_code", None)
         if step.broken and self._counting and code is not None:
             self.errors[_named(code)] += 1
@@ -516,6 +530,24 @@ class Fuzzer:
     def _count(self, step: Step, outcome: str) -> None:
         if step.broken and self._counting:
             self.counts[outcome] += 1
+
+
+def _changes_topic(response: Any, names: Names) -> bool:
+    """Return whether a broker confirms in a response that it deletes the topic of the run, or adds partitions to it.
+
+    Args:
+        response: body of a response.
+        names: names of the run.
+    """
+    results: Sequence[Any] = ()
+    if isinstance(response, DeleteTopicsResponse):
+        results = response.responses
+    elif isinstance(response, CreatePartitionsResponse):
+        results = response.results
+    return any(
+        one.error_code in CHANGED and (one.name == names.topic or getattr(one, "topic_id", None) == names.topic_id)
+        for one in results
+    )
 
 
 def _partitions(client: Client, names: Names) -> int:

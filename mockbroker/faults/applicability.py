@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 from kwire.apikeys import ApiKey
+from kwire.body_fields import fields_of
 from kwire.messages import APIS
 from kwire.schema import schema_of
-from mockbroker.faults.fields import fields_of
 from mockbroker.faults.identifiers import MEMBER_ID, terms_of
 from mockbroker.faults.malformed import FORMS
 from mockbroker.faults.matching import criteria

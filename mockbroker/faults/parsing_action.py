@@ -8,12 +8,12 @@ from reprlib import repr as shorten
 from typing import Any, Literal, TypeAlias, cast
 
 from kwire import ErrorCode, encode
+from kwire.body_fields import fields_of
 from kwire.errors import EncodeError
 from kwire.json.objects import from_json
 from kwire.messages import APIS
 from kwire.schema import ALL_VERSIONS, Versions
 from mockbroker.faults.applicability import fitting_fields, obstacle
-from mockbroker.faults.fields import fields_of
 from mockbroker.faults.malformed import FORMS, FieldPath
 from mockbroker.faults.parsing_match import api_keys
 from mockbroker.faults.rule import (

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from reprlib import repr as shorten
 from typing import Any
 
+from kwire.body_fields import fields_of
 from kwire.errors import SchemaError
 from kwire.filter import FilterError
 from kwire.messages import APIS
 from kwire.schema import Versions
-from mockbroker.faults.fields import fields_of
 from mockbroker.faults.identifiers import PARTITION, TERMS, terms_of
 from mockbroker.faults.matching import criteria
 from mockbroker.faults.rule import CONNECT, REQUEST, Match

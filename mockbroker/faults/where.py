@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from kwire import filter as filters
+from kwire.body_fields import fields_of
 from kwire.messages import APIS
-from mockbroker.faults.fields import fields_of
 
 COLUMNS = {"body": filters.Column()}
 
@@ -33,7 +33,7 @@ def unknown_fields(text: str, keys: Collection[int]) -> list[str]:
     """
     known = {""} | {path for key in keys for path, _ in fields_of(APIS[key].request)}
     tree = ast.parse(" ".join(text.splitlines()).strip(), mode="eval")
-    used = (_path(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    used = (filters.path_of(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
     return [path for path in dict.fromkeys(used) if path not in known and path.rpartition(".")[0] in known]
 
 
@@ -55,15 +55,5 @@ def arrays_without_index(text: str, keys: Collection[int]) -> dict[str, str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Attribute)
-        and kinds.get(path := _path(node.value)) == {"array"}
+        and kinds.get(path := filters.path_of(node.value)) == {"array"}
     }
-
-
-def _path(node: ast.expr) -> str:
-    match node:
-        case ast.Attribute(inside, name):
-            return f"{_path(inside)}.{name}".removeprefix(".")
-        case ast.Subscript(inside, _):
-            return _path(inside)
-        case _:
-            return ""

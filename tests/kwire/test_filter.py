@@ -25,12 +25,14 @@ CASES = [
     ("body.group_id == 'g'", True),
     ("body.topics[0].name == 't'", True),
     ("body.topics[5].name == 't'", False),
-    ("body.nothing.at.all is None", True),
+    ("body.members[0].member_id is None", True),
+    ("body.topics[0]._topic_name == 't'", False),
+    ("body.protocols[0]._metadata.topics[0] == 't'", False),
     ("error_code == null", True),
     ("latency_ms != null and error_code is null", True),
     ("body.group_id != null", True),
-    ("body.flag == true", False),
-    ("body.nothing < 5", False),
+    ("body.validate_only == true", False),
+    ("body.generation_id < 5", False),
     ("api_name > 'A'", True),
     ("\n api_name == 'JoinGroup'\n  and latency_ms > 1 ", True),
     ("client == 'x'", False),
@@ -75,6 +77,9 @@ NEVER = [  # filter, error, the marked character
     ("latency > 1", "unknown column latency; did you mean latency_ms?", 0),
     ("nonsense > 1", "unknown column nonsense; the columns are time, file", 0),
     ("size == = 1", "invalid syntax", 8),
+    ("size > 1 and body.grup_id == 'g'", "no message has a field grup_id; did you mean group_id?", 13),
+    ("body.topics[0].nam is null", "no message has a field topics.nam; did you mean name?", 0),
+    ("body.topics.name == 't'", "topics is an array: give the index of an element, such as topics[0].name", 0),
     ("client == 'ä' and size.x", "has no fields", 18),
 ]
 
@@ -96,4 +101,4 @@ def test_refused(text: str) -> None:
 
 
 def test_parse_returns_the_used_columns() -> None:
-    assert parse("body.x == 1 or size > 2", columns())[1] == {"body", "size"}
+    assert parse("body.group_id == 1 or size > 2", columns())[1] == {"body", "size"}

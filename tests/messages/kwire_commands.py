@@ -150,7 +150,7 @@ def fuzz_that_cannot_continue() -> str:
         prepared.append(names)
         return prepare(fuzzer, names)
 
-    affected = patch.object(Healthy, "_changed", return_value=Trouble(HARM, "affected"))
+    affected = patch.object(Healthy, "_changed_topic", return_value=Trouble(HARM, "affected"))
     with patch.object(Fuzzer, "_prepare", once), affected:
         return fuzz("Heartbeat")()
 
@@ -359,6 +359,8 @@ ROWS = [
     Row("value that a column never has", where("direction == 'up'"), "Error: --where: direction is never 'up'; the values are request, response, at character 14\n  direction == 'up'\n               ^"),
     Row("sum in a filter", where("latency_ms + 1 > 3"), "Error: --where: 'latency_ms + 1' is not supported in a filter: use comparisons, 'in', 'and', 'or', 'not', at character 1\n  latency_ms + 1 > 3\n  ^"),
     Row("field of a column", where("api_name.length > 3"), "Error: --where: 'api_name' has no fields: only body has fields, at character 1\n  api_name.length > 3\n  ^"),
+    Row("misspelled field in a filter", where("body.grup_id == 'g'"), "Error: --where: no message has a field grup_id; did you mean group_id?, at character 1\n  body.grup_id == 'g'\n  ^"),
+    Row("array without an index in a filter", where("body.topics.name == 't'"), "Error: --where: topics is an array: give the index of an element, such as topics[0].name, at character 1\n  body.topics.name == 't'\n  ^"),
     # kwire anonymize
     Row("recording of an unknown form", run("kwire anonymize x.pcap -o out.txt", files={"x.pcap": b""}), "Error: -o out.txt: unknown format '.txt': use one of .jsonl, .ndjson, .pcapng"),
     Row("short key", run("kwire anonymize x.pcap -o out.jsonl --key-file key", files={"x.pcap": b"", "key": "secret"}), "Error: --key-file key: the key has 6 bytes, but at least 16 are needed"),
@@ -432,6 +434,7 @@ ROWS = [
     Row("finding with nested arrays", run("kwire fuzz localhost:9092 --replay x", files={"x": "[" * 100_000}), "Error: --replay x: the file is not a valid finding: the JSON is nested too deeply"),
     Row("nonce of a finding", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps({**FINDING, "nonce": "n"})}), "Error: --replay x: the file is not a valid finding: nonce 'n' does not have 8 ASCII characters"),
     Row("folder for findings", run("kwire fuzz localhost:9092 --save x/y", files={"x": ""}), "Error: --save: cannot write x/y: x is not a writable folder"),
+    Row("replay of a finding with a seed", run("kwire fuzz localhost:9092 --replay x --seed 0", files={"x": json.dumps(FINDING)}), "Error: --replay cannot be combined with --seed"),
     Row("finding in another format", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps(FINDING)}), "Error: --replay x: format 0 of the finding is not supported: expected 1"),
     Row("finding of an unknown kind", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps({**FINDING, "form": 1})}), "Error: --replay x: unknown kind 'none' of the finding: expected one of crash, hang, harm, unreadable, correlation"),
     Row("API that the broker does not serve", fuzz("Vote"), "Error: the broker and kwire have no common version of Vote"),

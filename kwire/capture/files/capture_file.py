@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
@@ -170,7 +171,7 @@ class CaptureFile:
             return True
         try:
             with open_at(self.path) as raw:
-                return bool(opened(raw).read(512).lstrip().startswith(b"{"))
+                return bool(opened(raw).read(512).removeprefix(BOM_UTF8).lstrip().startswith(b"{"))
         except (Damage, OSError):
             return False  # reading it as a capture reports the reason
 
@@ -190,7 +191,8 @@ class CaptureFile:
             at = 0
             try:
                 for line in lines(opened(raw), self.block):
-                    frame = self._frame(at + len(line), logged, line, at) if line.strip() else None
+                    text = line if at else line.removeprefix(BOM_UTF8)
+                    frame = self._frame(at + len(line), logged, text, at) if text.strip() else None
                     if frame is not None:
                         yield frame
                     at += len(line)

@@ -111,6 +111,36 @@ def test_rejected_commits_are_counted() -> None:
     assert state.errors["OffsetCommit", "ILLEGAL_GENERATION"] == 1
 
 
+@pytest.mark.parametrize("hours", [0.2, 1, 24])
+def test_groups_remain_when_the_clock_is_set_back(hours: float) -> None:
+    """A capture at a second broker, which is read as the next file, begins at an earlier time, too."""
+    log, state = CallLog(), LiveState()
+    commit(log, 0, "before", "tea", 40)
+    for at in range(10):
+        commit(
+            log,
+            at * 1_000 - hours * HOUR,
+            "after",
+            "tea",
+            41 + at,
+            ErrorCode.NONE if at else ErrorCode.FENCED_INSTANCE_ID,
+        )
+    for call in log.calls:
+        state.note(call)
+    assert list(state.groups) == ["before", "after"]
+    assert (state.groups["after"].refused, state.groups["after"].commits["tea", 0][0]) == (1, 50)
+
+
+def test_sum_of_latencies_never_falls() -> None:
+    """The clock may be set back between request and response."""
+    log, state = CallLog(), LiveState()
+    beat(log, 0, "g", "m")
+    log.call("c", 10, HeartbeatRequest(group_id="g"), HeartbeatResponse(), 4, took=-5_000)
+    for call in log.calls:
+        state.note(call)
+    assert (state.apis["Heartbeat"].seconds, state.apis["Heartbeat"].responses) == (0.001, 2)
+
+
 def test_silent_member_expires_while_its_group_lives() -> None:
     log = CallLog()
     beat(log, 0, "g", "silent")

@@ -48,6 +48,14 @@ def test_file(tmp_path: Path) -> None:
     assert printed(kwire("decode", str(path))) == [DECODED, DECODED]
 
 
+def test_byte_order_mark_at_the_begin_of_a_file(tmp_path: Path) -> None:
+    for content in (LINE, HEARTBEAT.hex(), f"\n{LINE}"):
+        (tmp_path / "frames.jsonl").write_text(content, encoding="utf-8-sig")
+        assert printed(kwire("decode", str(tmp_path / "frames.jsonl"))) == [DECODED]
+    (tmp_path / "frames.jsonl").write_text(f"{LINE}\n\ufeff{LINE}\n", encoding="utf-8")
+    assert kwire("decode", str(tmp_path / "frames.jsonl")).exit_code == 1
+
+
 def test_bare_hex_as_argument() -> None:
     assert printed(kwire("decode", HEARTBEAT.hex())) == [DECODED]
     assert printed(kwire("decode", HEARTBEAT.hex(" ").upper())) == [DECODED]

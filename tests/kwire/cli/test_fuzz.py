@@ -76,6 +76,13 @@ def test_wrong_usage(broker: str, tmp_path: Path) -> None:
         assert kwire("fuzz", broker, *arguments).exit_code == 2
 
 
+@pytest.mark.parametrize("option", ["--seed 0", "--count 1000", "--api Heartbeat", "--save new"])
+def test_replay_refuses_options_without_effect(finding: Path, option: str) -> None:
+    result = kwire("fuzz", "127.0.0.1:1", "--replay", str(finding), *option.split())
+    assert result.exit_code == 2
+    assert f"--replay cannot be combined with {option.partition(' ')[0]}\n" in result.stderr
+
+
 def test_no_broker_is_listening() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

@@ -3,11 +3,16 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import socket
+import struct
+import subprocess
 import termios
 import time
 import urllib.request
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from commands import command, kwire
@@ -15,7 +20,7 @@ from tools.captures import CAPTURES
 from tools.handmade_calls import two_members
 
 from kwire.analysis import metrics
-from kwire.cli.top import Traffic
+from kwire.cli.top import REFRESH_SECONDS, Traffic, _serve
 
 CAPTURE = CAPTURES / "java-4.2.0__kafka-4.2.0__cooperative.pcap.gz"
 GROUP = "g-cooperative-java-4.2.0-r3"
@@ -55,25 +60,82 @@ def test_metrics_while_the_stream_is_open() -> None:
     assert process.returncode == 0
 
 
-def test_frames_are_printed_while_no_packet_arrives() -> None:
-    content = gzip.decompress(CAPTURE.read_bytes())
-    ours, theirs = os.openpty()
-    termios.tcsetwinsize(theirs, (24, 120))
-    environment = {name: value for name, value in os.environ.items() if name not in ("LINES", "COLUMNS")}
-    with command("top", stdout=theirs, env=environment) as process:
-        os.close(theirs)
+def test_clients_that_close_their_connection_print_nothing() -> None:
+    """A scrape that takes too long is closed by Prometheus."""
+    with command("top", "--metrics", "0") as process:
         assert process.stdin is not None
-        process.stdin.write(content)
+        assert process.stderr is not None
+        place = urlsplit(process.stderr.readline().decode().split()[-1])
+        process.stdin.write(gzip.decompress(CAPTURE.read_bytes()))
         process.stdin.flush()
+        for _ in range(20):
+            with socket.create_connection((place.hostname, place.port)) as scrape:
+                scrape.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close with a reset
+                scrape.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert b"kwire_requests_total" in urllib.request.urlopen(place.geturl()).read()
+        out, errors = process.communicate()
+    assert GROUP in out.decode()
+    assert errors == b""
+
+
+def test_idle_connections_of_the_metrics_server_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.cli.top.IDLE_SECONDS", 0.1)
+    server = _serve(Traffic(), 0)
+    try:
+        with socket.create_connection(server.server_address[:2], timeout=10) as client:
+            assert client.recv(1) == b""
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_frames_are_printed_while_no_packet_arrives() -> None:
+    with _in_a_terminal({}) as (process, ours):
         shown = b""
         while shown.count(b"\x1b[2J") < 3 or GROUP.encode() not in shown:
             shown += os.read(ours, 4096)
-        process.stdin.close()
-        with suppress(OSError):  # the terminal has ended
-            while os.read(ours, 4096):
-                pass
-        os.close(ours)
+        _end_of_input(process, ours)
     assert process.returncode == 0
+
+
+def test_a_dumb_terminal_gets_only_the_last_frame() -> None:
+    with _in_a_terminal({"TERM": "dumb"}) as (process, ours):
+        time.sleep(2.5 * REFRESH_SECONDS)
+        shown = _end_of_input(process, ours)
+    assert b"\x1b" not in shown
+    assert shown.count(GROUP.encode()) == 1
+    assert process.returncode == 0
+
+
+@contextmanager
+def _in_a_terminal(variables: dict[str, str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Start kwire top with a terminal as its stdout, and write a capture to its stdin, which stays open.
+
+    Yields: the process, and the file descriptor from which its output is read.
+
+    ``variables``: environment variables of the process, beside those of the tests.
+    """
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, 120))
+    environment = {name: value for name, value in os.environ.items() if name not in ("LINES", "COLUMNS")}
+    with command("top", stdout=theirs, env=environment | {"TERM": "xterm"} | variables) as process:
+        os.close(theirs)
+        assert process.stdin is not None
+        process.stdin.write(gzip.decompress(CAPTURE.read_bytes()))
+        process.stdin.flush()
+        yield process, ours
+    os.close(ours)
+
+
+def _end_of_input(process: subprocess.Popen[bytes], ours: int) -> bytes:
+    """Close the stdin of a process, and return the rest of its output, from the file descriptor ``ours``."""
+    assert process.stdin is not None
+    process.stdin.close()
+    shown = b""
+    with suppress(OSError):  # the terminal has ended
+        while more := os.read(ours, 4096):
+            shown += more
+    return shown
 
 
 def test_members_expire_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,11 +20,13 @@ from kwire import ErrorCode, FrameBuffer, WireError, decode_request, encode_resp
 from kwire.frames import pack
 from kwire.fuzz import live, session
 from kwire.fuzz.findings import CORRELATION, CRASH, HANG, HARM, UNREADABLE, Finding
-from kwire.fuzz.live import BrokerError, Fuzzer
+from kwire.fuzz.live import BrokerError, Client, Fuzzer, Healthy
+from kwire.fuzz.session import Names
+from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.find_coordinator import FindCoordinatorResponse
 from kwire.messages.join_group import JoinGroupResponse
 
-FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, DELETE_TOPICS = 10, 11, 12, 20
+FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, DELETE_TOPICS, CREATE_PARTITIONS = 10, 11, 12, 20, 37
 CONFIG = {"group.initial.rebalance.delay.ms": 0}
 Answer = Callable[["Between", bytes, bytes], bytes]  # of request and response; the bytes to pass on
 
@@ -193,15 +195,38 @@ def test_violation_is_found_and_reproduced(
     fuzzer.close()
 
 
-def test_run_continues_after_its_topic_was_deleted(address: tuple[str, int]) -> None:
-    fuzzer = Fuzzer(address, seed=0, api=DELETE_TOPICS)
+@pytest.mark.parametrize(("api", "cases"), [(DELETE_TOPICS, range(12)), (CREATE_PARTITIONS, range(10, 15))])
+def test_run_continues_after_a_request_changed_its_topic(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch, api: int, cases: range
+) -> None:
+    fuzzer = Fuzzer(address, seed=0, api=api)
+    groups: list[Healthy] = []
+    prepare = fuzzer._new_healthy
+
+    def new_healthy() -> tuple[Names, Healthy]:
+        names, healthy = prepare()
+        groups.append(healthy)
+        return names, healthy
+
+    monkeypatch.setattr(fuzzer, "_new_healthy", new_healthy)
     try:
-        results = list(fuzzer.run(range(12)))
+        results = list(fuzzer.run(cases))
     finally:
         fuzzer.close()
-    details = {finding.detail for finding in results if finding}
-    assert details == {"the committed offset of the healthy group changed from 7 to -1"}
-    assert None in results[results.index(next(filter(None, results))) :], "a case after the first finding has none"
+    assert groups, "a request changed the topic"
+    assert results == len(cases) * [None]
+
+
+def test_topic_that_is_deleted_without_a_request_is_a_finding(address: tuple[str, int]) -> None:
+    fuzzer = Fuzzer(address, seed=1, api=HEARTBEAT)
+    try:
+        with Client(address, fuzzer.offered) as client:
+            client.ask(DeleteTopicsRequest(topic_names=[fuzzer._names.topic], timeout_ms=10_000), DELETE_TOPICS, most=5)
+        finding = next(fuzzer.run(range(1)))
+    finally:
+        fuzzer.close()
+    assert finding is not None
+    assert finding.detail == "the committed offset of the healthy group changed from 7 to -1"
 
 
 def test_run_ends_if_the_control_group_cannot_be_set_up_again(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kwire.body_fields import fields_of
 from kwire.messages import APIS, api_named
 from mockbroker.broker.handlers import HANDLERS
 from mockbroker.faults.applicability import applies_to, fitting_fields, has_throttle_time, obstacle
-from mockbroker.faults.fields import fields_of
 from mockbroker.faults.malformed import FORMS
 from mockbroker.faults.rule import Action, Evict, Malform, Match, Throttle
 

@@ -18,7 +18,9 @@ from kwire.analysis.findings.model import (
     seconds,
 )
 from kwire.analysis.findings.views import GroupView
+from kwire.errorcodes import ErrorCode
 
+NO_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 POLL_TIMEOUT = "poll timeout"  # in the reason of a LeaveGroup (KIP-800)
 
 
@@ -61,6 +63,7 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
             begin, end = polls.reached, until
             is_alive = group.earlier.last_heartbeat(group, member, end - 1) > begin
         begin, end = _longest_assigned(group, life, member, begin, end)
+        end = _until_topics_deleted(group, life, member, begin, end)
         if is_alive and end - begin >= limit * 1000 * limits["share"]:
             yield Finding(
                 severity=WARNING,
@@ -100,6 +103,30 @@ def _longest_assigned(group: GroupView, life: int, member: str, begin: int, end:
     return max(parts, key=lambda part: part[1] - part[0])
 
 
+def _until_topics_deleted(group: GroupView, life: int, member: str, begin: int, end: int) -> int:
+    """Return the time in a period at which all assigned topics of the member no longer exist; ``end`` if one exists.
+
+    A topic no longer exists if a commit of the member has the error UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID.
+    Some consumers remain in their generation after that, and fetch nothing.
+
+    Args:
+        group: the group.
+        life: number of the group's life.
+        member: member id.
+        begin: begin of the period, in microseconds since 1970.
+        end: end of the period, in microseconds since 1970.
+    """
+    generations = [row["to_generation"] for row in group.rebalances if row["life"] == life and row["started_ts"] < end]
+    assigned = group.shares(life, generations[-1]).get(member, ()) if generations else ()
+    topics = {topic for topic, _ in assigned}
+    for event in group.errors:
+        if event.member_id == member and event.error_code in NO_TOPIC and begin <= event.ts < end:
+            topics.discard(event.topic or "")
+            if assigned and not topics:
+                return event.ts
+    return end
+
+
 DETECTOR = Detector(
     "slow-poll",
     GROUP,
@@ -107,7 +134,8 @@ DETECTOR = Detector(
     "JoinGroup or heartbeat): the application processes one batch of records for too long. A member that left because "
     "of its poll timeout is also a finding; the reason in its LeaveGroup shows this (KIP-800). The traffic does not "
     "contain the polls. Consumers of librdkafka fetch ahead, so only their LeaveGroup reveals a slow poll. The time in "
-    "which the member has no partitions does not count.",
+    "which the member has no partitions does not count, nor the time after its commits show that its topics were "
+    "deleted.",
     detect,
     (Threshold("share", 0.8, "time without a Fetch, as a fraction of the rebalance timeout"),),
 )

@@ -17,6 +17,7 @@ from kwire.analysis.run import analyse
 from kwire.analysis.tables import EVERY
 from kwire.capture import Call, Connection, read
 from kwire.errorcodes import ErrorCode
+from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 NUMBERS = range(amount(1, 6))
@@ -168,6 +169,27 @@ def test_member_without_partitions_does_not_poll_slowly(partitions: int, found: 
     story.run(60)
     rows = [row for row in story.tables(tmp_path)["findings"] if row["finding"] == "slow-poll"]
     assert [row["finding"] for row in rows] == found
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [(ErrorCode.NONE, ["slow-poll"]), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])],
+    ids=["topic exists", "topic deleted"],
+)
+def test_member_whose_topic_was_deleted_does_not_poll_slowly(error: ErrorCode, found: list[str]) -> None:
+    """The member remains in its generation and commits every second."""
+    log = CallLog()
+    log.join("a", 0, 1, "a")
+    log.sync("a", 10, 1, [0], {"a": [0]})
+    asked, answered = FetchRequest.Topic, FetchResponse.Topic
+    request = FetchRequest(topics=[asked(topic="tea", partitions=[asked.Partition(partition=0)])])
+    response = FetchResponse(responses=[answered(topic="tea", partitions=[answered.Partition(partition_index=0)])])
+    for at in (100, 1_000):
+        log.call("a", at, request, response, 4)
+    for at in range(1_500, 20_000, 500):
+        log.beat("a", at, 1)
+        log.commit("a", at + 10, 1, 0, 5, error=error)
+    assert [row["finding"] for row in log.tables()["findings"] if row["finding"] == "slow-poll"] == found
 
 
 @pytest.mark.parametrize("change", ["storm.count=3", "rebalance-storm.count", "rebalance-storm.count=many"])

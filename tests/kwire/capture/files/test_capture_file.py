@@ -94,6 +94,15 @@ def test_a_frame_log(written: Callable[..., str]) -> None:
     assert problems[0].position == len("\n".join(lines)) + 1
 
 
+def test_byte_order_mark_of_a_frame_log(written: Callable[..., str]) -> None:
+    line = {"time_us": 5, "client": "a:1", "broker": "b:2", "direction": "request", "hex": "00"}
+    for mark in (b"\xef\xbb\xbf", b"\xef\xbb\xbf\r\n"):
+        file = CaptureFile(written(mark + json.dumps(line).encode()))
+        assert file.is_log
+        assert [frame.time_us for frame in file.frames()] == [5]
+        assert file.problems == []
+
+
 def test_folders_and_files_in_order_of_time(written: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     later, earlier = pcap(PACKETS[8:]), pcap(PACKETS[:8])

@@ -16,6 +16,7 @@ from tools.pcap import (
     RAW,
     SLL,
     SLL2,
+    START,
     TUNNELS,
     UDP,
     Segment,
@@ -32,7 +33,7 @@ from tools.pcap import (
     tunnelled,
 )
 
-from kwire.capture import Segments, Skipped, read, read_segments, splits
+from kwire.capture import Call, Segments, Skipped, read, read_segments, splits
 from kwire.capture.files.capture_file import CaptureFile
 from kwire.capture.limits import MAX_EARLY_FRAGMENTS
 from kwire.capture.tcp.packets import SegmentReader
@@ -260,3 +261,36 @@ def test_duplicate_fragment_does_not_complete_a_packet(written: Callable[..., st
     rows = [segments for segments in read_segments(splits(path)[0]) if isinstance(segments, Segments)]
     pieces = {int(each.seq[n]): each.payload(n) for each in rows for n in range(len(each))}
     assert b"".join(data for _, data in sorted(pieces.items())) == payload
+
+
+@pytest.mark.parametrize("order", ["forwards", "backwards"])
+def test_repeated_fragments_of_a_complete_packet_are_not_counted(order: str, written: Callable[..., str]) -> None:
+    """``tcpdump -i any`` captures a packet at each interface that it passes."""
+    made: list[tuple[int, bytes, int]] = []
+    for number, segment in enumerate(SEGMENTS[4]):
+        parts = [framed(part) for part in fragments(segment, 40, number)]
+        for part in parts[::-1] if order == "backwards" else parts:
+            made += [(segment.time_us, part, len(part))] * 2
+    reading = read(written(pcap(made)), ports=[9092])
+    calls = [item for item in reading if isinstance(item, Call)]
+    assert generations(calls) == EXPECTED
+    assert reading.skipped == []
+
+
+@pytest.mark.parametrize("hidden", ["first", "last"])
+def test_an_incomplete_packet_ends_after_a_minute(hidden: str, written: Callable[..., str]) -> None:
+    """The sender uses the identification of the packet again."""
+    talk = Talk()
+    old, new = (talk.segment(True, 16, content * 200) for content in (b"o", b"n"))
+    before, after = ([framed(part) for part in fragments(segment, 120, 7)] for segment in (old, new))
+    kept = before[1:] if hidden == "first" else before[:1]
+    late = START + 61_000_000
+    parts = [*((START, part, len(part)) for part in kept), *((late, part, len(part)) for part in after[::-1])]
+    path = written(pcap(parts))
+    found = list(read_segments(splits(path)[0]))
+    rows = [segments for segments in found if isinstance(segments, Segments)]
+    found_late = [(each, n) for each in rows for n in range(len(each)) if each.time_us[n] == late]
+    pieces = {int(each.seq[n]) - new.seq: each.payload(n) for each, n in found_late}
+    assert (min(pieces), sum(map(len, pieces.values())), {*b"".join(pieces.values())}) == (0, 200, {*b"n"})
+    skipped = [one for one in found if isinstance(one, Skipped)]
+    assert skipped == ([Skipped(path, len(kept), "no_first_fragment")] if hidden == "first" else [])
