@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import shutil
 import socket
 import ssl
@@ -440,6 +441,7 @@ ROWS = [
     Row("handle of a finished test", finished_test, "ClusterClosedError: this handle belongs to a test that has finished: use the handle of the current test"),
     Row("thread that has died", dead_thread, "ClusterClosedError: the broker's thread has died: TrioInternalError('internal error in Trio - please file a bug!')"),
     Row("forked process", forked, "ClusterClosedError: the cluster runs in process $PID, and this is process 0, forked from it: call the handle in the parent process; clients can connect to bootstrap_servers from any process"),
+    Row("handle for another process", on_shared(pickle.dumps), "TypeError: a ThreadCluster cannot be pickled or copied: pass bootstrap_servers to another process"),
     Row("handle of trio in another thread", in_trio(other_thread), "RuntimeError: this handle belongs to thread MainThread, and this is thread worker_0: call it through trio.from_thread.run_sync, or open the cluster with run_cluster, whose handle can be used in any thread"),
     Row("handle of trio in asyncio", in_trio(without_trio), "RuntimeError: this handle waits only in the trio run that has opened the cluster: in asyncio, open the cluster with run_cluster, and await the methods of its handle that end in _async"),
     Row("call in the broker's thread", own_thread, "RuntimeError: a call of ThreadCluster in the broker's thread, such as from a callback of the journal, would wait for itself: put the event into a queue, and call the method in the thread of the test"),
