@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -333,6 +334,8 @@ async def open_cluster(
     check_integer("port", port)
     if not isinstance(host, str):
         raise SettingsError(f"host is {host!r}: expected a host name or an address")
+    if data_dir is not None and not isinstance(data_dir, (str, os.PathLike)):
+        raise SettingsError(f"data_dir is {data_dir!r}: expected the path of a directory")
     if data_dir == "":  # Path("") is the current directory
         raise SettingsError("data_dir is empty: expected the path of a directory, such as '.' for the current one")
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):

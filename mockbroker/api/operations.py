@@ -103,7 +103,8 @@ class ClusterOperations(Handle):
                 ``"JoinGroup"``, or the class of its requests, such as ``JoinGroupRequest``. With the class, type
                 checkers know the fields of ``body``.
 
-        Raises: ValueError if ``api`` is not the name of an API, or the class is not the class of a request.
+        Raises: ValueError if ``api`` is not the name of an API, or the class is not the class of a request; TypeError
+        if it is neither a name nor a class.
         """
         return self._router.requests.select(api)
 
