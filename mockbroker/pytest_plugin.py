@@ -152,6 +152,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Drop the clusters of a test after their fixtures have closed them: pytest keeps the test until the run ends."""
+    try:
+        yield
+    finally:
+        item.stash.get(_USED, []).clear()
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the last group events to the report of a failed test."""
     report = yield

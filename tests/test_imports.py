@@ -22,7 +22,7 @@ ALL_NAMES = "import {0}; [getattr({0}, name) for name in {0}.__all__]"
 KWIRE = """kwire apikeys buffers codec codegen connection engines envelope errorcodes errors frames headers layout lazy
     lazy_dataclass limits messages schema"""
 SERVING_KWIRE = "blobs body_fields counted filter java json records redact"
-SERVING = "mockbroker api base broker faults groups net quotas security storage telemetry topics transactions"
+SERVING = "mockbroker api base broker faults groups net quotas security share storage telemetry topics transactions"
 
 LOADS: list[tuple[str, str, set[str], str, str]] = [
     # what is loaded, the code, other packages, names at the top of kwire, of mockbroker

@@ -24,7 +24,7 @@ PACKAGES = ["kwire", "mockbroker"]
 # other. mockbroker may import all of kwire; kwire must not import mockbroker.
 RANKS: Mapping[str, list[str]] = {
     "kwire": [
-        "apikeys buffers counted errorcodes errors extras filter java lazy lazy_dataclass limits process redact topic_address",
+        "apikeys buffers counted errorcodes errors extras file_locks filter java lazy lazy_dataclass limits process redact topic_address",
         "client_properties command frames schema",
         "codegen headers layout messages",
         "body_fields completion engines versions",

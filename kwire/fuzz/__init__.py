@@ -8,8 +8,6 @@ them.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kwire.extras import missing
-
 __all__ = ["any_message", "frames", "messages"]
 
 if TYPE_CHECKING:
@@ -19,7 +17,4 @@ else:  # loaded on first access: mutators must work without Hypothesis
     def __getattr__(name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        try:
-            return getattr(import_module(f"{__name__}.strategies"), name)
-        except ModuleNotFoundError as error:
-            raise missing(error, "fuzz") from error
+        return getattr(import_module(f"{__name__}.strategies"), name)

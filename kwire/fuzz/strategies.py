@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeVar
 
-from hypothesis import strategies as st
-
 from kwire.envelope import encode_request, encode_response
+from kwire.extras import missing
 from kwire.fuzz import edges
 from kwire.fuzz.values import UNKNOWN_TAG
 from kwire.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
@@ -19,6 +18,11 @@ from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Slot, Text, res
 from kwire.limits import MAX_VARINT
 from kwire.messages import APIS
 from kwire.schema import Api
+
+try:
+    from hypothesis import strategies as st
+except ModuleNotFoundError as error:
+    raise missing(error, "fuzz") from error
 
 M = TypeVar("M")
 Direction = Literal["request", "response"]

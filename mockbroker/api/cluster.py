@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -21,7 +22,7 @@ from mockbroker.api.open_listeners import PortInUseError, close_all, nodes_at, o
 from mockbroker.api.operations import ClusterOperations
 from mockbroker.api.plan import Plan, check_integer
 from mockbroker.api.snapshots import GroupSnapshot
-from mockbroker.api.wait import Goal
+from mockbroker.api.wait import Goal, check_timeout
 from mockbroker.base.errors import ConflictError
 from mockbroker.base.release import KAFKA_4_2
 from mockbroker.base.settings import SettingsError
@@ -186,10 +187,12 @@ class Cluster(ClusterOperations):
             WaitTimeoutError: The condition was not met within the timeout. This AssertionError's message shows the
                 group and the last events.
             ClusterClosedError: The cluster was closed or replaced during the wait.
-            ValueError: ``state`` is not the name of a state.
+            ValueError: ``state`` is not the name of a state, or ``members`` or ``timeout`` is negative.
+            TypeError: An argument has the wrong type, such as ``members="3"``.
         """
         self._check_run()
         goal = Goal(group_id, state, members)
+        check_timeout(timeout)
         start_count = self.start_count
         with trio.move_on_after(timeout):
             while (group := goal.snapshot_if_met(self._router.broker)) is None:
@@ -331,6 +334,8 @@ async def open_cluster(
     check_integer("port", port)
     if not isinstance(host, str):
         raise SettingsError(f"host is {host!r}: expected a host name or an address")
+    if data_dir is not None and not isinstance(data_dir, (str, os.PathLike)):
+        raise SettingsError(f"data_dir is {data_dir!r}: expected the path of a directory")
     if data_dir == "":  # Path("") is the current directory
         raise SettingsError("data_dir is empty: expected the path of a directory, such as '.' for the current one")
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):

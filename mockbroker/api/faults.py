@@ -13,7 +13,7 @@ from mockbroker.api.fault_names import ApiName, ErrorName, MalformName, PresetNa
 from mockbroker.api.fault_options import PresetParameters, RequestConditions, RuleOptions, rule_form
 from mockbroker.api.fault_steps import step_of
 from mockbroker.api.operations import ClusterOperations, Handle, operation
-from mockbroker.api.wait import WaitTimeoutError, event_report
+from mockbroker.api.wait import WaitTimeoutError, check_count, check_timeout, event_report
 from mockbroker.base.effects import Effects
 from mockbroker.base.errors import NotFoundError
 from mockbroker.broker.handlers import HANDLERS
@@ -541,8 +541,12 @@ class Faults(FaultOperations[Fault]):
             WaitTimeoutError: The condition was not met within the timeout. The message shows the rule and the last
                 events.
             UnknownFaultError: The rule does not exist, or was removed during the wait.
+            ValueError: A number or the timeout is negative; TypeError if its type is wrong.
         """
         self._check_run()
+        check_count("count of applied requests", applied)
+        check_count("count of held requests", holding)
+        check_timeout(timeout)
         with trio.move_on_after(timeout):
             while not (state := self.state(name)).reaches(applied=applied, holding=holding):
                 await self._waiting.park()

@@ -90,7 +90,7 @@ def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int
     Raises: UnknownTopicError; ValueError or TypeError for an invalid group id or offset; CoordinatorUnavailableError.
         After an error, nothing is stored.
     """
-    _check_group_id(group_id)
+    check_group_id(group_id)
     try:
         size = len(group_id.encode())
     except UnicodeEncodeError as error:
@@ -135,7 +135,8 @@ def unknown_group(broker: Broker, group_id: str) -> UnknownGroupError:
     return UnknownGroupError(f"group {group_id!r} does not exist; existing groups: {listed(broker.groups, repr)}")
 
 
-def _check_group_id(group_id: str) -> None:
+def check_group_id(group_id: str) -> None:
+    """Check the type of a group id. Raises: TypeError."""
     if not isinstance(group_id, str):
         raise TypeError(f"the group id must be a str, got {group_id!r}")
 
@@ -149,7 +150,7 @@ def _check_coordinator(broker: Broker, group_id: str) -> None:
 
     Raises: CoordinatorUnavailableError.
     """
-    _check_group_id(group_id)
+    check_group_id(group_id)
     partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
     leader = partition.leader
     if leader == NO_LEADER or LossDue(leader) in broker.deadlines:

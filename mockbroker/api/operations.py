@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 
 from mockbroker.api import connections, groups, snapshots
 from mockbroker.api import records as topic_records
@@ -33,6 +33,12 @@ class Handle:
     """
 
     _home: Home | None = None  # where the handle may be used; None if this is not checked
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError: a handle works only in the process of its cluster, and cannot be pickled or copied."""
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled or copied: pass bootstrap_servers to another process"
+        )
 
     def _perform(self, call: Callable[[Any], T]) -> T:
         """Run an operation: call ``call`` with the object that owns the cluster.
@@ -97,7 +103,8 @@ class ClusterOperations(Handle):
                 ``"JoinGroup"``, or the class of its requests, such as ``JoinGroupRequest``. With the class, type
                 checkers know the fields of ``body``.
 
-        Raises: ValueError if ``api`` is not the name of an API, or the class is not the class of a request.
+        Raises: ValueError if ``api`` is not the name of an API, or the class is not the class of a request; TypeError
+        if it is neither a name nor a class.
         """
         return self._router.requests.select(api)
 

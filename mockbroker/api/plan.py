@@ -130,6 +130,8 @@ class Plan:
                 f"default.replication.factor is {factor}, but the cluster has only {counted(brokers, 'broker')}: "
                 f"start with {factor} brokers"
             )
+        if not isinstance(as_version, str):
+            raise SettingsError(f"as_version is {as_version!r}: expected a str, such as '3.9'")
         if as_version not in RELEASES:
             raise SettingsError(f"as_version {as_version!r} is unknown: expected one of {', '.join(RELEASES)}")
         if clock not in CLOCKS:
@@ -138,6 +140,9 @@ class Plan:
         records.check_topics(topics or {})
         mechanisms = all_mechanisms(settings, [listener.name for listener in parsed_listeners if listener.sasl])
         scram = _derive_scram(mechanisms, passwords)
+        if isinstance(faults, (str, Mapping)) or not isinstance(faults, Iterable):
+            example = '[{"api": "Fetch", "error": "UNKNOWN_SERVER_ERROR"}]'
+            raise SettingsError(f"faults is {faults!r}: expected a list of rules, such as {example}")
         rules = _checked_rules(faults, settings) if faults else ()
         return cls(brokers, settings, dict(topics or {}), as_version, parsed_listeners, passwords, scram, clock, rules)
 

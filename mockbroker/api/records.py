@@ -306,7 +306,8 @@ def as_records(values: Iterable[Value], template: Record) -> list[Record]:
 
     Raises: TypeError if ``values`` is a single value, or a field of a record has a wrong type.
     """
-    if isinstance(values, (str, bytes, bytearray, Record)):  # text and bytes are iterable: a record for each character
+    single = isinstance(values, (str, bytes, bytearray, Record))  # text and bytes can be iterated too
+    if single or not isinstance(values, Iterable):
         raise TypeError(f"produce() expects a list of values, not one {type(values).__name__}: pass [value]")
     records = [
         each if isinstance(each, Record) else replace(template, value=each.encode() if isinstance(each, str) else each)
@@ -319,6 +320,8 @@ def as_records(values: Iterable[Value], template: Record) -> list[Record]:
 
 def _check_types(record: Record) -> None:
     """Check the types of the fields of a record. Raises: TypeError, which names the field."""
+    if isinstance(record.headers, (str, bytes, Mapping)) or not isinstance(record.headers, Iterable):
+        raise TypeError(f"the headers of a record must be a list of pairs of name and value, not {record.headers!r}")
     for header in record.headers:
         if not isinstance(header, (tuple, list)) or len(header) != 2:
             raise TypeError(f"a header of a record must be a pair of name and value, not {header!r}")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kwire.counted import counted
 from kwire.lazy_dataclass import dataclass
+from mockbroker.api.groups import check_group_id
 from mockbroker.api.snapshots import GroupSnapshot, snapshot
 from mockbroker.base.texts import listed
 from mockbroker.broker.broker import Broker
@@ -24,6 +25,27 @@ class WaitTimeoutError(AssertionError):
     """
 
 
+def check_timeout(timeout: float) -> None:
+    """Check the maximum wait of a call, in seconds. Raises: TypeError; ValueError if it is negative or NaN."""
+    if not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout is {timeout!r}: use a number of seconds")
+    if not timeout >= 0:
+        raise ValueError(f"timeout is {timeout}: use at least 0 seconds")
+
+
+def check_count(name: str, value: int) -> None:
+    """Check a number that a call waits for. Raises: TypeError; ValueError if it is negative.
+
+    Args:
+        name: The name of the number, for the error.
+        value: The number.
+    """
+    if not isinstance(value, int):
+        raise TypeError(f"{name} is {value!r}: use an integer")
+    if value < 0:
+        raise ValueError(f"{name} is {value}: use at least 0")
+
+
 @dataclass(frozen=True, slots=True)
 class Goal:
     """The condition on a group for which ``wait_group`` waits.
@@ -33,7 +55,8 @@ class Goal:
         state: State name of Kafka; None for any state.
         members: Number of members; None for any number.
 
-    Raises: ValueError if ``state`` is not the name of a state.
+    Raises: ValueError if ``state`` is not the name of a state, or ``members`` is negative; TypeError if ``group_id`` is
+    not a str, or ``members`` not an integer.
     """
 
     group_id: str
@@ -41,6 +64,9 @@ class Goal:
     members: int | None
 
     def __post_init__(self) -> None:
+        check_group_id(self.group_id)
+        if self.members is not None:
+            check_count("members", self.members)
         if self.state is not None and self.state not in STATES:
             raise ValueError(f"state {self.state!r} is unknown: expected one of {', '.join(STATES)}")
 

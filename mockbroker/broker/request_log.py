@@ -178,6 +178,7 @@ class RequestLog:
 
         Raises:
             ValueError: The API is unknown, or the class is not the class of a request.
+            TypeError: ``api`` is neither a name nor a class.
         """
         wanted = None if api is None else api_key(api) if isinstance(api, str) else _key_of(api)
         return [self.decode(entry) for entry in self._entries if wanted in (None, entry.api_key)]
@@ -225,7 +226,14 @@ class RequestLog:
 
 
 def _key_of(message: type) -> int:
-    """Return the API key of a class of requests. Raises: ValueError if the class is not the class of a request."""
+    """Return the API key of a class of requests.
+
+    Raises: TypeError if ``message`` is not a class; ValueError if the class is not the class of a request.
+    """
+    if not isinstance(message, type):
+        raise TypeError(
+            f"api is {message!r}: use the name of an API, such as 'JoinGroup', or the class of its requests"
+        )
     api = schema_of(message).api
     if api is None or api.request is not message:
         raise ValueError(f"{message.__name__} is not the request of an API: use a class such as JoinGroupRequest")

@@ -13,8 +13,8 @@ import click
 
 from kwire.counted import counted
 from kwire.lazy_dataclass import dataclass
-from mockbroker.cli.control_client import URL_VARIABLE, ControlClient
-from mockbroker.cli.ctl.session import Session
+from mockbroker.cli.control_client import ControlClient
+from mockbroker.cli.ctl.session import Session, token_option, url_option
 from mockbroker.cli.tables import cell
 
 if TYPE_CHECKING:
@@ -43,16 +43,8 @@ class Sample:
 
 
 @click.command("top")
-@click.option(
-    "--url",
-    metavar="URL",
-    help=f"Base URL of the control API, which serve --http prints. In the environment: {URL_VARIABLE}",
-)
-@click.option(
-    "--token-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the token of the server. In the environment: MOCKBROKER_HTTP_TOKEN",
-)
+@url_option
+@token_option
 @click.option("--once", is_flag=True, help="Print the screen once, and exit.")
 def command(url: str | None, token_file: Path | None, once: bool) -> None:
     """Show groups, members, lag and rates of a broker that runs with serve --http, every second until Ctrl-C.

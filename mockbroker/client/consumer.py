@@ -21,8 +21,8 @@ from mockbroker.client.log_offsets import OffsetAndTimestamp
 from mockbroker.client.metadata import TopicPartition
 from mockbroker.client.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata
 from mockbroker.client.records import ConsumerRecord
-from mockbroker.client.settings import ConsumerSettings
-from mockbroker.client.subscription import SubscriptionType, checked_topic, checked_topics
+from mockbroker.client.settings import ConsumerSettings, check, settings_of
+from mockbroker.client.subscription import SubscriptionType, checked_partitions, checked_topic, checked_topics
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
@@ -214,7 +214,7 @@ class Consumer:
 
         Raises: IllegalUse after ``subscribe``; TypeError, ValueError for an invalid partition.
         """
-        partitions = _checked_partitions(partitions)
+        partitions = checked_partitions(partitions)
         with self._acquired():
             self._discard_unreturned()
             self._driver.update_clock()
@@ -413,7 +413,7 @@ class Consumer:
         """
         with self._acquired():
             self._driver.update_clock()
-            lookup = self._engine.look_up_committed(_checked_partitions(partitions) or tuple(self._engine.positions))
+            lookup = self._engine.look_up_committed(checked_partitions(partitions) or tuple(self._engine.positions))
             await self._wait_lookup(lookup, timeout)
             return lookup.result
 
@@ -429,7 +429,7 @@ class Consumer:
         Raises: TimedOut after the timeout; Wakeup if a wakeup was requested; BrokerError if a broker returns an error
         that a retry cannot solve.
         """
-        offsets = await self._log_offsets(dict.fromkeys(_checked_partitions(partitions), EARLIEST_TIMESTAMP), timeout)
+        offsets = await self._log_offsets(dict.fromkeys(checked_partitions(partitions), EARLIEST_TIMESTAMP), timeout)
         return {partition: at.offset for partition, at in offsets.items() if at}
 
     async def end_offsets(self, *partitions: TopicPartition, timeout: float | None = None) -> dict[TopicPartition, int]:
@@ -442,7 +442,7 @@ class Consumer:
         Raises: TimedOut after the timeout; Wakeup if a wakeup was requested; BrokerError if a broker returns an error
         that a retry cannot solve.
         """
-        offsets = await self._log_offsets(dict.fromkeys(_checked_partitions(partitions), LATEST_TIMESTAMP), timeout)
+        offsets = await self._log_offsets(dict.fromkeys(checked_partitions(partitions), LATEST_TIMESTAMP), timeout)
         return {partition: at.offset for partition, at in offsets.items() if at}
 
     async def offsets_for_times(
@@ -457,7 +457,7 @@ class Consumer:
 
         Raises: ValueError, TypeError for an invalid timestamp or partition; TimedOut, Wakeup, BrokerError.
         """
-        _checked_partitions(timestamps)
+        checked_partitions(timestamps)
         for partition, timestamp in timestamps.items():
             _check_timestamp(timestamp, f" of {partition[0]}-{partition[1]}")
         return await self._log_offsets(timestamps, timeout)
@@ -708,30 +708,12 @@ def _checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata
 
     Raises: ValueError, TypeError for an invalid offset, or a partition that is not a pair of topic and number.
     """
-    _checked_partitions(offsets)
+    checked_partitions(offsets)
     checked = {p: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for p, at in offsets.items()}
     for at in checked.values():
         _check_offset(at.offset)
         if not isinstance(at.metadata, str):
             raise TypeError(f"metadata of an offset must be a str, got {at.metadata!r}")
-    return checked
-
-
-def _checked_partitions(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return partitions as a list.
-
-    Raises: TypeError for a partition that is not a pair of topic and number; ValueError for a topic that cannot be
-    encoded, or a number that is out of range.
-    """
-    checked = list(partitions)
-    for partition in checked:
-        match partition:
-            case (str(topic), int(number)) if isinstance(partition, tuple):
-                checked_topic(topic)
-                if not 0 <= number < 2**31:
-                    raise ValueError(f"partition {number} of {topic} is out of range (0-{2**31 - 1})")
-            case _:
-                raise TypeError(f'a partition must be a topic and a number, such as ("orders", 0), got {partition!r}')
     return checked
 
 
@@ -770,6 +752,9 @@ def _check_offset(offset: int) -> int:
     return offset
 
 
+OPTIONS = ("group", "topics", "partitions", "listener", "interceptors", "connect")  # of open_consumer, beside settings
+
+
 @asynccontextmanager
 async def open_consumer(
     bootstrap: str | Sequence[str],
@@ -801,9 +786,13 @@ async def open_consumer(
     At the end of the block the consumer commits if auto-commit is on, calls the listener's ``on_revoked`` and leaves
     the group. If the block raises an exception, nothing is committed, because the last records may not be processed.
 
-    Raises: ValueError, TypeError for invalid arguments and settings; AssignorError for an unknown assignor.
+    Raises: ValueError, TypeError for invalid arguments and settings; AssignorError for an unknown assignor;
+    RuntimeError outside of a trio run.
     """
-    topics, partitions = _checked_subscription(topics), _checked_partitions(partitions)
+    check("group", "str | None", group)
+    if listener is not None and (isinstance(listener, type) or not hasattr(listener, "on_assigned")):
+        raise TypeError(f"the rebalance listener is {listener!r}: use an object of a subclass of RebalanceListener")
+    topics, partitions = _checked_subscription(topics), checked_partitions(partitions)
     if topics and partitions:
         raise ValueError(
             "both topics and partitions are given: use topics to join the group, partitions to read without rebalances"
@@ -811,7 +800,7 @@ async def open_consumer(
     engine = Engine(
         addresses(bootstrap),
         group,
-        ConsumerSettings(**settings),
+        settings_of(ConsumerSettings, settings, OPTIONS),
         jitter=random.random,
         wall_clock_ms=lambda: time.time_ns() // 1_000_000,
         member_id=new_member_id(),

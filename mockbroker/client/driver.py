@@ -235,7 +235,11 @@ async def driven(
         create: Function that creates the consumer.
         close: Async function that closes the consumer. Its arguments are the consumer, and True if the block ended
             without an exception.
+
+    Raises: RuntimeError if the caller does not run in trio.
     """
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError("a consumer of mockbroker needs a trio run: in asyncio, use a client such as aiokafka")
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         driver = Driver(engine, nursery, connect)

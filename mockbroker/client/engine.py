@@ -334,15 +334,19 @@ ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9
 
 
 def addresses(bootstrap: str | Sequence[str]) -> list[tuple[str, int]]:
-    """Return the hosts and ports of bootstrap addresses. Raises: ValueError if there is none, or one is not valid.
+    """Return the hosts and ports of bootstrap addresses.
 
     Args:
         bootstrap: ``host:port`` addresses, separated by commas or as a list. A prefix such as ``PLAINTEXT://`` is
             ignored.
 
+    Raises: ValueError if there is none, or one is not valid; TypeError if one is not a str.
+
     Source: org.apache.kafka.common.utils.Utils.HOST_PORT_PATTERN
     """
     given = [bootstrap] if isinstance(bootstrap, str) else bootstrap
+    if not isinstance(given, Iterable) or not all(isinstance(each, str) for each in given):
+        raise TypeError(f"bootstrap is {bootstrap!r}: use host:port, or a list of such addresses")
     hosts_and_ports = []
     for address in [one.strip() for addresses in given for one in addresses.split(",")]:
         match = ADDRESS.fullmatch(address)

@@ -12,6 +12,7 @@ from uuid import UUID
 from kwire.lazy_dataclass import dataclass
 from mockbroker.client.errors import NotAssigned
 from mockbroker.client.metadata import TopicPartition
+from mockbroker.client.subscription import checked_partitions
 
 EARLIEST_TIMESTAMP, LATEST_TIMESTAMP = -2, -1
 
@@ -122,9 +123,13 @@ class Positions:
         return self._assigned.get(partition)
 
     def of(self, partition: TopicPartition) -> Position:
-        """Return the position of a partition. Raises: NotAssigned if the partition is not assigned."""
+        """Return the position of a partition.
+
+        Raises: NotAssigned if the partition is not assigned; TypeError if it is not a pair of topic and number.
+        """
         position = self._assigned.get(partition)
         if position is None:
+            checked_partitions([partition])
             raise NotAssigned(
                 f"{partition[0]}-{partition[1]} is not assigned to this consumer: "
                 "the property assignment contains the assigned partitions"

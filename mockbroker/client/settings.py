@@ -5,10 +5,10 @@ Source: org.apache.kafka.clients.consumer.ConsumerConfig.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from kwire.assignors import DEFAULT, Assignor
 from kwire.lazy_dataclass import dataclass
@@ -17,6 +17,7 @@ from kwire.limits import MAX_TEXT
 EARLIEST, LATEST, NONE = "earliest", "latest", "none"
 CLASSIC, CONSUMER = "classic", "consumer"  # group protocols
 
+S = TypeVar("S", bound="ClientSettings")
 MAX_INT32 = 2**31 - 1
 SENT_DURATIONS = ("fetch_max_wait", "request_timeout", "session_timeout", "max_poll_interval")  # int32 milliseconds
 LEAST = {"max_poll_records": 1, "max_poll_interval": 0.001}  # the other numbers may be 0
@@ -32,13 +33,14 @@ EXPECTED: dict[str, tuple[Any, str]] = {  # annotation: types of a value, in wor
 }
 
 
-def _check(name: str, annotation: str, value: Any) -> None:
-    """Check the type and the range of a setting; settings with other annotations than those of EXPECTED are valid.
+def check(name: str, annotation: str, value: Any) -> None:
+    """Check the type and the range of a setting or an argument. Other annotations than those of EXPECTED are not
+    checked.
 
     Args:
-        name: The name of the setting.
-        annotation: The annotation of its field.
-        value: The value of the setting.
+        name: The name of the setting or argument.
+        annotation: Its annotation.
+        value: Its value.
 
     Raises: ValueError for an invalid value; TypeError for a value of the wrong type.
     """
@@ -59,6 +61,26 @@ def _check(name: str, annotation: str, value: Any) -> None:
             raise ValueError(f"{name} is {value}: use at least {least}")
         if value > most:
             raise ValueError(f"{name} is {value}: use at most {most}")
+
+
+def settings_of(kind: type[S], given: Mapping[str, Any], others: Sequence[str]) -> S:
+    """Return the settings of a consumer.
+
+    Args:
+        kind: The class of the settings.
+        given: The settings by name.
+        others: Names of other keyword arguments, for the error about an unknown name.
+
+    Raises: TypeError for an unknown name, or a value of the wrong type; ValueError for an invalid value.
+    """
+    names = [setting.name for setting in fields(kind)]
+    for name in given:
+        if name not in names:
+            from difflib import get_close_matches  # late: rarely used
+
+            near = get_close_matches(name, [*others, *names], n=1)
+            raise TypeError(f"unknown setting {name}" + (f"; did you mean {near[0]}?" if near else ""))
+    return kind(**given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +115,7 @@ class ClientSettings:
         Raises: ValueError for an invalid value; TypeError for a value of the wrong type.
         """
         for setting in fields(self):
-            _check(setting.name, str(setting.type), getattr(self, setting.name))
+            check(setting.name, str(setting.type), getattr(self, setting.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from mockbroker.client.errors import IllegalUse
+from mockbroker.client.metadata import TopicPartition
 
 
 class SubscriptionType(Enum):
@@ -45,6 +46,24 @@ def checked_topic(topic: str) -> str:
     except UnicodeEncodeError:
         raise ValueError(f"topic {topic!r} cannot be encoded in UTF-8: use another name") from None
     return topic
+
+
+def checked_partitions(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return partitions as a list.
+
+    Raises: TypeError for a partition that is not a pair of topic and number; ValueError for a topic that cannot be
+    encoded, or a number that is out of range.
+    """
+    checked = list(partitions)
+    for partition in checked:
+        match partition:
+            case (str(topic), int(number)) if isinstance(partition, tuple):
+                checked_topic(topic)
+                if not 0 <= number < 2**31:
+                    raise ValueError(f"partition {number} of {topic} is out of range (0-{2**31 - 1})")
+            case _:
+                raise TypeError(f'a partition must be a topic and a number, such as ("orders", 0), got {partition!r}')
+    return checked
 
 
 class SubscriptionState:

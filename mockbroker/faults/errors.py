@@ -21,6 +21,7 @@ from kwire.lazy_dataclass import dataclass
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.share_fetch import ShareFetchRequest
 from kwire.schema import ZERO_UUID, schema_of
+from mockbroker.broker.fetch.session_cache import BY_ID_SINCE, FINAL
 from mockbroker.faults.error_fields import (
     TERM_OF_FIELD,
     Answer,
@@ -31,10 +32,8 @@ from mockbroker.faults.error_fields import (
 )
 from mockbroker.faults.identifiers import PARTITION, TOPIC
 from mockbroker.faults.matching import WITH_SESSIONS, Element, Lookups, Path, Value
+from mockbroker.share.sessions import FINAL_EPOCH
 
-SESSIONLESS = -1  # session_epoch of a Fetch without a session
-FINAL_SHARE_SESSION = -1  # share_session_epoch of a ShareFetch that ends its session
-FETCH_IDS_SINCE = 13
 NO_LOOKUPS = Lookups()
 NOTHING: Mapping[Any, Any] = {}
 SLICE = 1_000  # elements after which other requests are handled
@@ -155,8 +154,8 @@ class ErrorInjection:
         self._answer = answer_of(key, version)
         self._is_whole_needed = (
             (key == ApiKey.METADATA and version == 0)
-            or (key == ApiKey.FETCH and request.session_epoch != SESSIONLESS)
-            or (key == ApiKey.SHARE_FETCH and request.share_session_epoch != FINAL_SHARE_SESSION)
+            or (key == ApiKey.FETCH and request.session_epoch != FINAL)
+            or (key == ApiKey.SHARE_FETCH and request.share_session_epoch != FINAL_EPOCH)
         )
         self._named = request  # with the partitions of a fetch session that the request does not name
         self._marks = Marks()
@@ -278,7 +277,7 @@ class ErrorInjection:
             for topic in topics:
                 sent.setdefault(topic.topic_id, {}).update({each.partition_index: each for each in topic.partitions})
         for name, partitions in indexes.items():
-            has_ids = self._key == ApiKey.SHARE_FETCH or self._version >= FETCH_IDS_SINCE
+            has_ids = self._key == ApiKey.SHARE_FETCH or self._version >= BY_ID_SINCE
             topic_id = self._lookups.topic_id(name) if has_ids else ZERO_UUID
             if topic_id is not None:
                 self._marks.at(("topics", len(topics))).marked = True

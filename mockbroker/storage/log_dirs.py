@@ -5,7 +5,6 @@ Source: Kafka's LogManager.loadLogs, LogLoader, PartitionMetadataFile, Checkpoin
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -13,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
+from kwire.file_locks import HELD, lock_shared
 from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch
-from mockbroker.storage.file_locks import lock_shared
 from mockbroker.storage.layout import (
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -38,7 +37,6 @@ from mockbroker.storage.segments import (
 
 LOCK = ".lock"  # locked by a running broker
 MAX_TEXT_FILE = 16 * 1024 * 1024  # bytes read of a metadata or checkpoint file: a line for each of 100,000 partitions
-_LOCKED = {errno.EAGAIN, errno.EACCES}
 
 
 class LogDirError(ValueError):
@@ -102,7 +100,7 @@ def _check_unlocked(folder: Path) -> None:
         try:
             lock_shared(lock.fileno())
         except OSError as error:
-            if error.errno in _LOCKED:
+            if error.errno in HELD:
                 raise LogDirError(f"{folder}: locked by a running broker; stop the broker first") from error
 
 

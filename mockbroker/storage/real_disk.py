@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kwire.file_locks import HELD, lock_exclusively
 from mockbroker.storage.disk import DataDirError
-from mockbroker.storage.file_locks import lock_exclusively
 
 LOCK = ".lock"  # the name that Kafka uses
 OPEN_FILES = 128  # maximum files that remain open for the next append
-LOCKED = {errno.EAGAIN, errno.EACCES}
 PLAIN = getattr(os, "O_BINARY", 0)  # flag of every file on Windows
 O_DIRECTORY = getattr(os, "O_DIRECTORY", None)  # None on Windows, which cannot sync a folder
 
@@ -45,7 +43,7 @@ class RealDisk:
             os.close(self._lock)
             reason = (
                 "in use by another cluster; stop that cluster first"
-                if error.errno in LOCKED
+                if error.errno in HELD
                 else f"cannot lock {LOCK}: {error.strerror}"
             )
             raise DataDirError(f"data directory {folder}: {reason}") from error

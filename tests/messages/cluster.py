@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import shutil
 import socket
 import ssl
@@ -325,6 +326,9 @@ ROWS = [
     Row("port in use", busy_port, "PortInUseError: cannot listen on 127.0.0.1:$PORT: Address already in use; choose another port (--port or port=; 0 picks a free one) or another address (--host or host=)"),
     Row("port of a further listener", opened(port=65_535, listeners=["PLAINTEXT", "SSL"]), "SettingsError: listeners: port 65536 is out of range (0-65535)"),
     Row("release", opened(as_version="0.8"), "SettingsError: as_version '0.8' is unknown: expected one of 2.8, 3.0, 3.1, 3.2, 3.3, 3.4, 3.5, 3.6, 3.7, 3.8, 3.9, 4.0, 4.1, 4.2, all"),
+    Row("release that is a number", opened(as_version=3.9), "SettingsError: as_version is 3.9: expected a str, such as '3.9'"),
+    Row("initial fault rule that is not in a list", opened(faults={"api": "Fetch"}), "SettingsError: faults is {'api': 'Fetch'}: expected a list of rules, such as [{\"api\": \"Fetch\", \"error\": \"UNKNOWN_SERVER_ERROR\"}]"),
+    Row("data directory that is a number", opened(data_dir=5), "SettingsError: data_dir is 5: expected the path of a directory"),
     Row("clock", opened(clock="slow"), "SettingsError: clock 'slow' is unknown: expected one of real, manual"),
     Row("topic name", opened(topics={"a b": 1}), "SettingsError: topic 'a b': not a legal topic name (1-249 of the characters a-z, A-Z, 0-9, '.', '_' and '-')"),
     Row("type of the number of partitions", opened(topics={"orders": None}), "SettingsError: topic orders: the number of partitions, None, is not an integer"),
@@ -372,6 +376,12 @@ ROWS = [
     Row("state of a group", on_shared(lambda cluster: cluster.wait_group("g", "stable")), "ValueError: state 'stable' is unknown: expected one of Empty, PreparingRebalance, CompletingRebalance, Stable, Assigning, Reconciling, NotReady, Dead"),
     Row("timeout of wait_group", on_shared(lambda cluster: cluster.wait_group("g", timeout=0)), "WaitTimeoutError: timed out after 0 s waiting for group 'g' to be Stable\nthe group does not exist (Dead); existing groups: none\nno group has had an event"),
     Row("timeout of wait_group for members", on_shared(lambda cluster: cluster.wait_group("g", None, 2, timeout=0)), "WaitTimeoutError: timed out after 0 s waiting for group 'g' to have 2 members\nthe group does not exist (Dead); existing groups: none\nno group has had an event"),
+    Row("number of members that is a text", on_shared(lambda cluster: cluster.wait_group("g", members="3")), "TypeError: members is '3': use an integer"),
+    Row("negative number of members", on_shared(lambda cluster: cluster.wait_group("g", members=-1)), "ValueError: members is -1: use at least 0"),
+    Row("timeout that is a text", on_shared(lambda cluster: cluster.wait_group("g", timeout="1")), "TypeError: timeout is '1': use a number of seconds"),
+    Row("negative timeout", on_shared(lambda cluster: cluster.wait_group("g", timeout=-1)), "ValueError: timeout is -1: use at least 0 seconds"),
+    Row("group that is None in wait_group", on_shared(lambda cluster: cluster.wait_group(None)), "TypeError: the group id must be a str, got None"),
+    Row("number of applied requests that is a text", on_shared(lambda cluster: cluster.faults.wait("slow", applied="1")), "TypeError: count of applied requests is '1': use an integer"),
     Row("cluster replaced in wait_group", in_trio(replaced_in_wait), "ClusterClosedError: the cluster was replaced by start_over() while waiting for group 'g' to be Stable"),
     Row("topic that exists", on_shared(lambda cluster: cluster.create_topic("orders")), "TopicExistsError: topic orders already exists"),
     Row("topic whose name collides", opened(topics={"a.b": 1, "a_b": 1}), "TopicExistsError: topic a_b collides with topic a.b, because names in metrics have '_' instead of '.': use another name"),
@@ -381,6 +391,7 @@ ROWS = [
     Row("partition of a record", on_shared(lambda cluster: cluster.produce("orders", [Record(value=b"", partition=3)])), "UnknownTopicError: topic orders has no partition 3; its partitions are 0 to 2"),
     Row("requests of a misspelled API", on_shared(lambda cluster: cluster.requests("Heartbeet")), "ValueError: unknown API 'Heartbeet'; did you mean Heartbeat?"),
     Row("requests by the class of a response", on_shared(lambda cluster: cluster.requests(JoinGroupResponse)), "ValueError: JoinGroupResponse is not the request of an API: use a class such as JoinGroupRequest"),
+    Row("requests by an API key", on_shared(lambda cluster: cluster.requests(11)), "TypeError: api is 11: use the name of an API, such as 'JoinGroup', or the class of its requests"),
     Row("requests of an unknown API", on_shared(lambda cluster: cluster.requests("x")), "ValueError: unknown API 'x'"),
     Row("step of the clock", on_shared(lambda cluster: cluster.clock.advance(-1)), "ValueError: cannot advance the clock by -1 s: expected 0 to 315360000 s"),
     Row("line for the clock", clock_command("wait 5"), "'wait 5': expected advance SECONDS, stop, resume or now"),
@@ -403,8 +414,10 @@ ROWS = [
     Row("preset that does not exist", on_shared(lambda cluster: cluster.faults.add_preset("nope", {})), "UnknownPresetError: preset nope does not exist; existing presets: rebalance-storm, zombie-member, no-sync-group, commit-gap, coordinator-loading, poison-batch, duplicate-records, corrupted-values, invalid-schema-id, fenced-leader-epoch, leader-election, transaction-coordinator-lost-at-end-txn, throttled-producer, broken-broker, latency, slow-broker, slow-producer, slow-consumer, blackholed-client, rolling-restart, stale-metadata, unclean-leader-election"),
     Row("loss of a negative number of records", on_shared(lambda cluster: cluster.lose_records("orders", 0, -1)), "ValueError: cannot lose -1 records of orders-0: expected 0 or more"),
     Row("one value instead of a list", on_shared(lambda cluster: cluster.produce("orders", "tea")), "TypeError: produce() expects a list of values, not one str: pass [value]"),
-    Row("header without a value", on_shared(lambda cluster: cluster.produce("orders", ["tea"], headers={"id": b"1"})), "TypeError: a header of a record must be a pair of name and value, not 'id'"),
+    Row("header without a value", on_shared(lambda cluster: cluster.produce("orders", ["tea"], headers=["id"])), "TypeError: a header of a record must be a pair of name and value, not 'id'"),
     Row("key of a record", on_shared(lambda cluster: cluster.produce("orders", ["tea"], key="k")), "TypeError: the key of a record must be bytes or None, not str"),
+    Row("headers of a record in a dict", on_shared(lambda cluster: cluster.produce("orders", ["tea"], headers={"trace": b"1"})), "TypeError: the headers of a record must be a list of pairs of name and value, not {'trace': b'1'}"),
+    Row("records that are a number", on_shared(lambda cluster: cluster.produce("orders", 5)), "TypeError: produce() expects a list of values, not one int: pass [value]"),
     Row("timestamp of a record", on_shared(lambda cluster: cluster.produce("orders", ["tea"], timestamp=1.5)), "TypeError: the timestamp of a record must be an integer or None, not float"),
     Row("record that is too large", on_shared(lambda cluster: cluster.produce("orders", [bytes(1_048_576)])), "RejectedRecordError: record 0 is not appended: its batch has 1048650 bytes, but max.message.bytes of topic orders is 1048588"),
     Row("group id that is too long", on_shared(lambda cluster: cluster.set_committed("g" * 32_768, {("orders", 0): 1})), "ValueError: the group id has 32768 bytes, the maximum is 32767"),
@@ -440,6 +453,7 @@ ROWS = [
     Row("handle of a finished test", finished_test, "ClusterClosedError: this handle belongs to a test that has finished: use the handle of the current test"),
     Row("thread that has died", dead_thread, "ClusterClosedError: the broker's thread has died: TrioInternalError('internal error in Trio - please file a bug!')"),
     Row("forked process", forked, "ClusterClosedError: the cluster runs in process $PID, and this is process 0, forked from it: call the handle in the parent process; clients can connect to bootstrap_servers from any process"),
+    Row("handle for another process", on_shared(pickle.dumps), "TypeError: a ThreadCluster cannot be pickled or copied: pass bootstrap_servers to another process"),
     Row("handle of trio in another thread", in_trio(other_thread), "RuntimeError: this handle belongs to thread MainThread, and this is thread worker_0: call it through trio.from_thread.run_sync, or open the cluster with run_cluster, whose handle can be used in any thread"),
     Row("handle of trio in asyncio", in_trio(without_trio), "RuntimeError: this handle waits only in the trio run that has opened the cluster: in asyncio, open the cluster with run_cluster, and await the methods of its handle that end in _async"),
     Row("call in the broker's thread", own_thread, "RuntimeError: a call of ThreadCluster in the broker's thread, such as from a callback of the journal, would wait for itself: put the event into a queue, and call the method in the thread of the test"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +28,7 @@ TOPIC = ("t", 0)
 ORDERS = ("orders", 0)
 
 
-def opened(bootstrap: str | list[str] = "127.0.0.1:1", **options: Any) -> Callable[[], None]:
+def opened(bootstrap: Any = "127.0.0.1:1", **options: Any) -> Callable[[], None]:
     """Return a function that opens a consumer."""
 
     async def run() -> None:
@@ -35,6 +36,14 @@ def opened(bootstrap: str | list[str] = "127.0.0.1:1", **options: Any) -> Callab
             pass
 
     return lambda: trio.run(run)
+
+
+def in_asyncio() -> None:
+    async def run() -> None:
+        async with open_consumer("127.0.0.1:1"):
+            pass
+
+    asyncio.run(run())
 
 
 def used(use: Callable[[Consumer], Any], **options: Any) -> Callable[[], None]:
@@ -319,6 +328,13 @@ ROWS = [
     Row("address without a port", opened("localhost"), "ValueError: invalid bootstrap address 'localhost': use host:port"),
     Row("address with port 0", opened("localhost:0"), "ValueError: invalid bootstrap address 'localhost:0': port 0 is out of range (1-65535)"),
     Row("no addresses", opened([]), "ValueError: bootstrap is empty: give the host:port of at least one broker"),
+    Row("addresses that are None", opened(None), "TypeError: bootstrap is None: use host:port, or a list of such addresses"),
+    Row("group that is a number", opened(group=5), "TypeError: group is 5: use a str or None"),
+    Row("group that cannot be encoded", opened(group="\ud800"), "ValueError: group is '\\ud800', which UTF-8 cannot encode: use another text"),
+    Row("listener that is a number", opened(listener=5), "TypeError: the rebalance listener is 5: use an object of a subclass of RebalanceListener"),
+    Row("setting with the name of another client", opened(group_id="g"), "TypeError: unknown setting group_id; did you mean group?"),
+    Row("unknown setting of the consumer", opened(zzz=1), "TypeError: unknown setting zzz"),
+    Row("consumer in asyncio", in_asyncio, "RuntimeError: a consumer of mockbroker needs a trio run: in asyncio, use a client such as aiokafka"),
     Row("topics and partitions", opened(group="g", topics=["t"], partitions=[TOPIC]), "ValueError: both topics and partitions are given: use topics to join the group, partitions to read without rebalances"),
     Row("one name as topics", opened(topics="orders"), "TypeError: topics must be a list of names or a pattern, got 'orders': use ['orders']"),
     Row("reset of offsets", opened(auto_offset_reset="oldest"), "ValueError: auto_offset_reset is 'oldest': use earliest, latest, none or a timedelta"),
@@ -357,6 +373,7 @@ ROWS = [
     Row("negative timestamp of a seek", used(lambda consumer: consumer.seek_to_time(-1), partitions=[ORDERS]), "ValueError: timestamp -1 is negative: give milliseconds since 1970"),
     Row("negative timestamp of a lookup", used(lambda consumer: consumer.offsets_for_times({ORDERS: -1})), "ValueError: timestamp -1 of orders-0 is negative: give milliseconds since 1970"),
     Row("position of another partition", used(lambda consumer: consumer.seek(ORDERS, 1)), "NotAssigned: orders-0 is not assigned to this consumer: the property assignment contains the assigned partitions"),
+    Row("seek without a number", used(lambda consumer: consumer.seek("orders", 1)), "TypeError: a partition must be a topic and a number, such as (\"orders\", 0), got 'orders'"),
     Row("closed consumer", used(closed), "IllegalUse: the consumer is closed: open another one"),
     Row("consumer of two tasks", used(shared_by_tasks), "ConcurrentUse: another task is using this consumer: other tasks may only call wakeup()"),
     Row("listener that polls", polling_listener, "IllegalUse: a rebalance listener cannot poll, unsubscribe or close: do that after the poll"),

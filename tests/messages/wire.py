@@ -177,7 +177,8 @@ def report_without_pyarrow() -> str:
 
 
 def fuzz_without_hypothesis() -> object:
-    with patch("kwire.fuzz.import_module", side_effect=ModuleNotFoundError("no", name="hypothesis")):
+    with patch.dict(sys.modules, {"hypothesis": None}):
+        sys.modules.pop("kwire.fuzz.strategies", None)
         return kwire.fuzz.messages
 
 
@@ -288,6 +289,7 @@ ROWS = [
     Row("capture without numpy", without("numpy", "kwire.capture"), "ModuleNotFoundError: numpy is missing: pip install 'kwire[capture]'"),
     Row("pipeline without pyspark", without("pyspark", "kwire.spark"), "ModuleNotFoundError: pyspark is missing: pip install 'kwire[spark]'"),
     Row("report without pyarrow", report_without_pyarrow, "Error: pyarrow is missing: pip install 'kwire[report]'"),
+    Row("module of strategies without Hypothesis", without("hypothesis", "kwire.fuzz.strategies"), "ModuleNotFoundError: hypothesis is missing: pip install 'kwire[fuzz]'"),
     Row("strategies without Hypothesis", fuzz_without_hypothesis, "ModuleNotFoundError: hypothesis is missing: pip install 'kwire[fuzz]'"),
     Row("unknown name of kwire", lambda: kwire.nope, "AttributeError: module 'kwire' has no attribute 'nope'"),  # type: ignore[attr-defined]
     Row("unknown name of kwire.fuzz", lambda: kwire.fuzz.nope, "AttributeError: module 'kwire.fuzz' has no attribute 'nope'"),  # type: ignore[attr-defined]

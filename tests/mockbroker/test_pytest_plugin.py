@@ -397,6 +397,39 @@ def test_nothing_is_left_at_the_end(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["left [[]] [[]]"])
 
 
+MEMORY = """
+    import gc
+
+    import pytest
+
+    from mockbroker.broker.broker import Broker
+
+    def brokers():
+        gc.collect()
+        return sum(isinstance(each, Broker) for each in gc.get_objects())
+
+    def test_factory(kafka_cluster_factory):
+        kafka_cluster_factory()
+
+    @pytest.mark.kafka(as_version="3.9")
+    def test_own_thread(kafka_cluster):
+        pass
+
+    def test_failure(kafka_cluster_factory):
+        kafka_cluster_factory().wait_group("g", timeout=0)
+
+    def test_brokers():
+        assert brokers() == 0
+"""
+
+
+def test_closed_clusters_are_not_kept_in_memory(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(MEMORY)
+    result = run(pytester)
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(["FAILED *::test_failure - *"])
+
+
 def test_plugin_is_loaded_only_when_used(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(LEFT)
     pytester.makepyfile("def test_one(): ...")

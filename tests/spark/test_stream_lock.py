@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 from spark import traces
@@ -13,6 +17,7 @@ pytest.importorskip("pyspark")
 
 from click.testing import CliRunner
 
+from kwire import file_locks
 from kwire.spark.command import command
 from kwire.spark.stream_lock import LockedError, locked
 
@@ -46,9 +51,18 @@ def test_command_is_refused_before_spark_starts(tmp_path, monkeypatch):
     assert result.stderr.startswith("Error: another process runs the stream in ")
 
 
-@pytest.mark.parametrize("folder", ["s3://bucket/_stream", "kept"])
-def test_address_and_system_without_locks_are_not_locked(folder, tmp_path, monkeypatch):
+def test_address_is_not_locked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("kwire.spark.stream_lock.fcntl", None)
-    with locked(folder), locked(folder):
+    with locked("s3://bucket/_stream"), locked("s3://bucket/_stream"):
         assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("number", "refused"), [(errno.EACCES, True), (errno.ENOTSUP, False)])
+def test_only_a_lock_that_is_held_refuses_the_folder(number, refused, tmp_path, monkeypatch):
+    def locking(*_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(file_locks, "fcntl", None)  # as on Windows
+    monkeypatch.setattr(file_locks, "msvcrt", SimpleNamespace(LK_NBLCK=2, locking=locking))
+    with pytest.raises(LockedError) if refused else nullcontext(), locked(str(tmp_path / "_stream")):
+        pass

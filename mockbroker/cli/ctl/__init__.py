@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from kwire.command import LazyGroup
-from mockbroker.cli.control_client import URL_VARIABLE
-from mockbroker.cli.ctl.session import Session
+from mockbroker.cli.ctl.session import Session, token_option, url_option
 
 VERBS = {
     "brokers": "Stop, kill and start brokers; freeze their metadata.",
@@ -26,16 +25,8 @@ VERBS = {
 
 
 @click.group(cls=LazyGroup, package=__name__, verbs=VERBS, extras={})
-@click.option(
-    "--url",
-    metavar="URL",
-    help=f"Base URL of the control API, which serve --http prints. In the environment: {URL_VARIABLE}",
-)
-@click.option(
-    "--token-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the token of the server. In the environment: MOCKBROKER_HTTP_TOKEN",
-)
+@url_option
+@token_option
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON of the control API, also errors on stderr.")
 @click.pass_context
 def command(context: click.Context, url: str | None, token_file: Path | None, as_json: bool) -> None:

@@ -20,6 +20,17 @@ from mockbroker.cli.tables import json_line, table
 F = TypeVar("F", bound=Callable[..., Any])
 LONGEST_WAIT_MS = 60_000
 
+url_option = click.option(
+    "--url",
+    metavar="URL",
+    help=f"Base URL of the control API, which serve --http prints. In the environment: {URL_VARIABLE}",
+)
+token_option = click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the token of the server. In the environment: MOCKBROKER_HTTP_TOKEN",
+)
+
 
 class Session:
     """The server address and the output format of a ``mockbroker ctl`` command.

@@ -13,6 +13,7 @@ from mockbroker.client.driver import CLOSE_TIMEOUT, Connect, Driver, connect_tcp
 from mockbroker.client.engine import addresses
 from mockbroker.client.errors import ConcurrentUse, ConsumerError, IllegalUse, TimedOut
 from mockbroker.client.metadata import TopicPartition
+from mockbroker.client.settings import check, settings_of
 from mockbroker.client.share.acknowledgements import AcknowledgeType, Delivery, ShareRecord
 from mockbroker.client.share.engine import ShareEngine
 from mockbroker.client.share.fetching import Acknowledged, check_acknowledged
@@ -277,6 +278,9 @@ class ShareConsumer:
             self._owner = None
 
 
+OPTIONS = ("group", "topics", "on_acknowledged", "connect")  # of open_share_consumer, beside settings
+
+
 @asynccontextmanager
 async def open_share_consumer(
     bootstrap: str | Sequence[str],
@@ -305,13 +309,14 @@ async def open_share_consumer(
     At the end of the block the consumer sends the acknowledgements, and leaves the group. In implicit mode it accepts
     the records of the latest poll; if the block raises an exception, it releases them.
 
-    Raises: ValueError, TypeError for invalid settings.
+    Raises: ValueError, TypeError for invalid arguments and settings; RuntimeError outside of a trio run.
     """
+    check("group", "str", group)
     topics = checked_topics(topics, "a list of names")
     engine = ShareEngine(
         addresses(bootstrap),
         group,
-        ShareSettings(**settings),
+        settings_of(ShareSettings, settings, OPTIONS),
         jitter=random.random,
         member_id=new_member_id(),
     )

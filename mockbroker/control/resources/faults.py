@@ -6,12 +6,14 @@ from urllib.parse import quote
 
 from mockbroker.api.faults import FaultState
 from mockbroker.api.wait import EVENTS_SHOWN
+from mockbroker.broker.handlers import HANDLERS
 from mockbroker.control.control import Control
 from mockbroker.control.paging import page
 from mockbroker.control.problems import NotPossible, Refused
 from mockbroker.control.routes import TIMEOUT, Answer, CheckedRequest, Parameter
 from mockbroker.control.shapes import Anything, Flag, Items, MapOf, Object, Text, Whole, listed, shown
 from mockbroker.control.slices import without_blocking
+from mockbroker.faults.parsing import parse_rule
 from mockbroker.faults.presets import PRESETS
 from mockbroker.faults.sections import Problem
 
@@ -66,14 +68,14 @@ async def read(control: Control, call: CheckedRequest) -> Answer:
 async def add(control: Control, call: CheckedRequest) -> Answer:
     """Answer POST /v1/faults: add a fault rule, and return it with its counters."""
     faults = control.cluster.faults
-    state = faults.add_rule(await without_blocking(call.size, faults._parsed, dict(call.body)))
+    state = faults.add_rule(await without_blocking(call.size, parse_rule, dict(call.body), HANDLERS))
     return Answer(state.to_json(), {"Location": f"/v1/faults/{quote(state.name, safe='')}"})
 
 
 async def put(control: Control, call: CheckedRequest) -> Answer:
     """Answer PUT /v1/faults/{fault}: replace a fault rule, or add it if it does not exist. Return the rule."""
     name, faults = call.path["fault"], control.cluster.faults
-    rule = await without_blocking(call.size, faults._parsed, dict(call.body), name)
+    rule = await without_blocking(call.size, parse_rule, dict(call.body), HANDLERS, name)
     return Answer(faults.put_rule(name, rule).to_json())
 
 

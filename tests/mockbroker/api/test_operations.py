@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import operator
+import pickle
 import re
 import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -62,6 +65,16 @@ async def test_an_operation_that_is_added_once_is_on_both_handles(
         assert getattr(cluster, name)() == threading.current_thread().name
     for kind in (Cluster, ThreadCluster):
         assert inspect.getdoc(getattr(kind, name)) == "Return the name of the thread that runs the operation."
+
+
+@pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("attribute", ["", "clock", "faults"])
+def test_a_handle_cannot_be_pickled_or_copied(
+    handle: ThreadCluster, attribute: str, duplicate: Callable[[object], object]
+) -> None:
+    part = operator.attrgetter(attribute)(handle) if attribute else handle
+    with pytest.raises(TypeError, match=f"a {type(part).__name__} cannot be pickled or copied: pass bootstrap_servers"):
+        duplicate(part)
 
 
 def names(operations: type) -> list[str]:

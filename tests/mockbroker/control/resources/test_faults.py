@@ -12,7 +12,7 @@ import trio.testing
 from tools.control_api import PATIENCE, Api, control_api
 
 from kwire.messages.metadata import MetadataRequest
-from mockbroker.api import faults
+from mockbroker.control.resources import faults
 from mockbroker.faults.parsing import parse_rule
 from mockbroker.faults.rule import Rule
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mockbroker.storage import file_locks
+from kwire import file_locks
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.log_dirs import LogDirError, partitions
 from mockbroker.storage.real_disk import RealDisk

@@ -5,6 +5,7 @@ A lock ends when the file is closed or the process ends. On Windows, a shared lo
 
 from __future__ import annotations
 
+import errno
 import os
 from importlib import import_module
 from typing import Any
@@ -16,6 +17,7 @@ try:
 except ModuleNotFoundError:  # Windows
     msvcrt = import_module("msvcrt")
 
+HELD = frozenset({errno.EAGAIN, errno.EACCES})  # error numbers of a lock that another process holds
 LOCKED_BYTES = 1  # of Windows, which locks a range
 
 
@@ -24,7 +26,7 @@ def lock_exclusively(number: int) -> None:
 
     ``number``: file descriptor, open for writing.
 
-    Raises: OSError with EAGAIN or EACCES if another process has a lock.
+    Raises: OSError with an error number in HELD if another process has a lock.
     """
     if fcntl is None:
         _lock_range(number)
@@ -38,7 +40,7 @@ def lock_shared(number: int) -> None:
 
     ``number``: file descriptor, open for reading.
 
-    Raises: OSError with EAGAIN or EACCES if another process has an exclusive lock.
+    Raises: OSError with an error number in HELD if another process has an exclusive lock.
     """
     if fcntl is None:
         _lock_range(number)
