@@ -78,7 +78,7 @@ def show(session: Session, name: str) -> None:
 @click.option("--all", "all_", is_flag=True, help="Remove all rules.")
 @pass_session
 def remove(session: Session, names: tuple[str, ...], all_: bool) -> None:
-    """Remove fault rules, and release the requests that they hold or delay. NAME may have the wildcards * and ?."""
+    """Remove fault rules, and release what they hold or delay. NAME may have the wildcards * and ?."""
     if all_ == bool(names):
         raise click.UsageError("expected either the names of the rules to remove, or --all")
     for name in ["*"] if all_ else names:

@@ -353,6 +353,24 @@ def test_records_that_cannot_be_read_have_a_reason(browser: Any, broker: Ctl) ->
         page.tab.get_by_text("has no partition").wait_for(state="detached")
 
 
+def test_more_records_of_a_topic(browser: Any, tmp_path: Path) -> None:
+    values = [f"v{number}" for number in range(120)]
+    with running(tmp_path, "--topic", "long:2") as broker:
+        post(broker, "/v1/topics/long/records", {"records": [{"value": value, "partition": 1} for value in values]})
+        with live_page(browser, broker, "#/topics/long") as page:
+            page.wait_text("v49", "td .data")
+            page.click("More records")
+            page.wait_text("v99", "td .data")
+            page.click("More records")
+            page.wait_text("v119", "td .data")
+            assert page.tab.locator("td .data", has_text="v").all_inner_texts() == values
+            assert page.tab.get_by_role("button", name="More records").count() == 0
+            page.field("From offset").fill("100")
+            page.field("From offset").press("Enter")
+            page.tab.get_by_text("v99", exact=True).wait_for(state="detached")
+            assert page.tab.locator("td .data", has_text="v").count() == 20
+
+
 def test_a_group_beyond_the_limit_may_exist(browser: Any, tmp_path: Path) -> None:
     with running(tmp_path) as broker:
         with PlainClient(broker.servers, client_id="many-groups") as client:

@@ -11,25 +11,37 @@ import { act } from "../parts/notices.tsx";
 import { Empty, Table } from "../parts/widgets.tsx";
 
 const PAGE = 50;
+const MOST = 1_000; // records in the table
 const LONGEST = 500; // characters of a value in the table
+
+interface RecordPage {
+  items: TopicRecord[];
+  next: string | null; // cursor of the next page
+}
 
 export function Records({ topic, partitions }: { topic: string; partitions: number }) {
   const { partition = "", offset = "", committed = "" } = place.value.options;
-  const found = useSignal<TopicRecord[] | null>(null);
+  const found = useSignal<RecordPage>({ items: [], next: null });
   const problem = useSignal("");
   const reads = useSignal(0);
+  const query = `${partition && `&partition=${encoded(partition)}`}${offset && `&offset=${encoded(offset)}`}&committed=${committed === "yes"}`;
+  const path = `/v1/topics/${encoded(topic)}/records?limit=${PAGE}${query}`;
   useEffect(() => {
     let current = true;
-    const query = `${partition && `&partition=${encoded(partition)}`}${offset && `&offset=${encoded(offset)}`}&committed=${committed === "yes"}`;
-    const request = read<{ items: TopicRecord[] }>(`/v1/topics/${encoded(topic)}/records?limit=${PAGE}${query}`);
-    request.then(
-      (page) => current && ((found.value = page.items), (problem.value = "")),
-      (error: unknown) => current && (problem.value = error instanceof Problem ? error.message : String(error)),
+    read<RecordPage>(path).then(
+      (page) => current && ((found.value = page), (problem.value = "")),
+      (error: unknown) => current && (problem.value = reason(error)),
     );
     return () => {
       current = false;
     };
-  }, [topic, partition, offset, committed, reads.value]);
+  }, [path, reads.value]);
+  const { items, next } = found.value;
+  const readNext = (cursor: string) =>
+    read<RecordPage>(`${path}&after=${encoded(cursor)}`).then(
+      (page) => found.value.next === cursor && (found.value = { items: [...found.value.items, ...page.items], next: page.next }),
+      (error: unknown) => found.value.next === cursor && (problem.value = reason(error)),
+    );
   return (
     <section>
       <h3>Records</h3>
@@ -55,10 +67,21 @@ export function Records({ topic, partitions }: { topic: string; partitions: numb
           Read again
         </button>
       </div>
-      {problem.value ? <Empty>{problem.value}</Empty> : <RecordTable records={found.value ?? []} />}
+      {problem.value ? <Empty>{problem.value}</Empty> : <RecordTable records={items} />}
+      {next !== null && !problem.value && items.length < MOST && (
+        <div class="toolbar">
+          <button type="button" onClick={() => void readNext(next)}>
+            More records
+          </button>
+        </div>
+      )}
       <NewRecord topic={topic} onDone={() => (reads.value += 1)} />
     </section>
   );
+}
+
+function reason(error: unknown): string {
+  return error instanceof Problem ? error.message : String(error);
 }
 
 function RecordTable({ records }: { records: TopicRecord[] }) {
