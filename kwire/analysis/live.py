@@ -129,9 +129,7 @@ class LiveState:
         """
         made: OrderedDict[tuple[str, int], tuple[int, int]] = OrderedDict()
         for (topic, partition), latest in offsets.items():
-            place = self._name(topic), partition
-            made[place] = latest
-            made.move_to_end(place)
+            _put(made, (self._name(topic), partition), latest, MAX_PARTITIONS)
         return made
 
     def lags(self, group: LiveGroup) -> Iterator[tuple[str, int, int, int | None]]:

@@ -474,7 +474,8 @@ class Fuzzer:
         except LOST as error:
             trouble = Trouble(CRASH, f"a new connection: {error}")
         after = self._healthy.trouble(is_topic_changed=self._is_topic_changed)
-        if self._is_topic_changed if after is None else after.kind != CRASH:
+        is_harmed = after is not None and after.kind != CRASH
+        if is_harmed or (after is None and self._is_topic_changed):
             self._recover()
         return after or trouble
 

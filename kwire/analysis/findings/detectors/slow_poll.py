@@ -63,8 +63,11 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
             begin, end = polls.reached, until
             is_alive = group.earlier.last_heartbeat(group, member, end - 1) > begin
         begin, end = _longest_assigned(group, life, member, begin, end)
+        least = limit * 1000 * limits["share"]
+        if not is_alive or end - begin < least:
+            continue
         end = _until_topics_deleted(group, life, member, begin, end)
-        if is_alive and end - begin >= limit * 1000 * limits["share"]:
+        if end - begin >= least:
             yield Finding(
                 severity=WARNING,
                 begin=begin,
@@ -119,10 +122,10 @@ def _until_topics_deleted(group: GroupView, life: int, member: str, begin: int, 
     generations = [row["to_generation"] for row in group.rebalances if row["life"] == life and row["started_ts"] < end]
     assigned = group.shares(life, generations[-1]).get(member, ()) if generations else ()
     topics = {topic for topic, _ in assigned}
-    for event in group.errors:
-        if event.member_id == member and event.error_code in NO_TOPIC and begin <= event.ts < end:
+    for event in group.of_member.get(member, ()):
+        if topics and event.error_code in NO_TOPIC and begin <= event.ts < end:
             topics.discard(event.topic or "")
-            if assigned and not topics:
+            if not topics:
                 return event.ts
     return end
 
