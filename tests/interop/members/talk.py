@@ -30,7 +30,7 @@ def _interrupt() -> None:
     """Send the signal of a command, and repeat it until the member takes the command.
 
     A signal that arrives just before the main thread blocks on a lock does not end this wait: Python calls the handler
-    only between two of its instructions, and the lock is not interrupted any more.
+    only between two of its instructions, and the wait for the lock is then not interrupted.
     """
     while True:
         _came.wait(None if _commands.empty() else AGAIN)

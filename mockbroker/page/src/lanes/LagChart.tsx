@@ -155,7 +155,7 @@ function nameLines(plot: uPlot, colours: string[], paper: string): void {
     if (value === null) return [];
     return [{ text: `${String(series.label)}: ${value}`, y: plot.valToPos(value, "y", true) - 2 * ratio, colour: colours[at] ?? "" }];
   });
-  const own = [...ends.slice(-1), ...ends.slice(0, -1)]; // the sum of all partitions first: it has a label in any case
+  const own = [...ends.slice(-1), ...ends.slice(0, -1)]; // the sum of all partitions first, so that it always has a label
   const shown = placed(own, bbox.top + 13 * ratio, bbox.top + bbox.height, 13 * ratio);
   ctx.font = `${11 * ratio}px system-ui, sans-serif`;
   ctx.textAlign = "right";
